@@ -23,7 +23,8 @@ struct Epochs {
   double loss_here = 0, loss_there = 0;  // of the first epoch
 };
 
-// Each is another job's. Only `cached` has a cache, and `listed` names lists of keys that come again.
+// Each is another job's. Only `cached` has a cache; `listed` makes lists of the keys, and has streams name
+// them.
 struct Sessions {
   const Session& cached;
   const Session& uncached;
@@ -42,6 +43,7 @@ absl::StatusOr<Epochs> Train(const Sessions& sessions, const std::vector<Batch>&
   ABSL_ASSIGN_OR_RETURN(Table table, sessions.cached.client->OpenOrCreate(name, schema));
   ABSL_ASSIGN_OR_RETURN(Table uncached_table, sessions.uncached.client->OpenOrCreate(name, schema));
   ABSL_ASSIGN_OR_RETURN(Table listed_table, sessions.listed.client->OpenOrCreate(name, WithKeyLists(schema)));
+  ABSL_ASSIGN_OR_RETURN(const std::vector<KeyList> lists, lr::ListKeys(batches, listed_table));
   std::vector<float> weights(kFeatures, 0);
   Epochs epochs;
   std::vector<Cost> here, there, without_cache, with_lists;
@@ -51,7 +53,9 @@ absl::StatusOr<Epochs> Train(const Sessions& sessions, const std::vector<Batch>&
     absl::Status error;
     const auto measure = [&](const Session& session, Table& of_session) {
       return Measure(session.cpu, [&] {
-        const absl::StatusOr<double> loss = lr::EpochThere(batches, *session.client, of_session);
+        const absl::StatusOr<double> loss = &session == &sessions.listed
+                                                ? lr::EpochThere(batches, lists, *session.client, of_session)
+                                                : lr::EpochThere(batches, *session.client, of_session);
         error.Update(loss.status());
         loss_there = loss.value_or(0);
       });

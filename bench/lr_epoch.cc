@@ -45,7 +45,12 @@ double EpochHere(const std::vector<Batch>& batches, std::vector<float>& weights)
   return loss / static_cast<double>(batches.size() * kBatch);
 }
 
-absl::StatusOr<double> EpochThere(const std::vector<Batch>& batches, Client& client, Table& table) {
+namespace {
+
+// `keys_of(b)`: the keys of batch b, as Table takes them.
+template <class KeysOf>
+absl::StatusOr<double> Epoch(const std::vector<Batch>& batches, const KeysOf& keys_of, Client& client,
+                             Table& table) {
   struct Pull {
     ~Pull() {
       if (pulled.valid()) (void)pulled.Get();  // it writes to the weights until then
@@ -57,7 +62,7 @@ absl::StatusOr<double> EpochThere(const std::vector<Batch>& batches, Client& cli
   const auto pull = [&](size_t b) {
     Pull& next = pulls[b % kAhead];
     next.weights.resize(batches[b].keys.size());
-    next.pulled = table.PullAsync(batches[b].keys, absl::MakeSpan(next.weights));
+    next.pulled = table.PullAsync(keys_of(b), absl::MakeSpan(next.weights));
   };
   for (size_t b = 0; b < std::min(kAhead, batches.size()); ++b) pull(b);
   std::vector<float> errors(kBatch);
@@ -73,11 +78,33 @@ absl::StatusOr<double> EpochThere(const std::vector<Batch>& batches, Client& cli
     AddGradients(errors, batch.places, 1, gradients.data());
     // Before this batch's push: a pull waits for its caller's own pushes, and those before are there by now.
     if (b + kAhead < batches.size()) pull(b + kAhead);
-    (void)table.PushAsync(batch.keys, gradients);  // Flush reports what goes wrong
+    (void)table.PushAsync(keys_of(b), gradients);  // Flush reports what goes wrong
     ABSL_RETURN_IF_ERROR(client.Tick());
   }
   ABSL_RETURN_IF_ERROR(client.Flush());
   return loss / static_cast<double>(batches.size() * kBatch);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<KeyList>> ListKeys(const std::vector<Batch>& batches, const Table& table) {
+  std::vector<KeyList> lists;
+  for (const Batch& batch : batches) {
+    ABSL_ASSIGN_OR_RETURN(KeyList list, table.MakeKeyList(batch.keys));
+    lists.push_back(std::move(list));
+  }
+  return lists;
+}
+
+absl::StatusOr<double> EpochThere(const std::vector<Batch>& batches, Client& client, Table& table) {
+  return Epoch(
+      batches, [&](size_t b) -> const std::vector<uint64_t>& { return batches[b].keys; }, client, table);
+}
+
+absl::StatusOr<double> EpochThere(const std::vector<Batch>& batches, const std::vector<KeyList>& lists,
+                                  Client& client, Table& table) {
+  return Epoch(
+      batches, [&](size_t b) -> const KeyList& { return lists[b]; }, client, table);
 }
 
 }  // namespace paceline::bench::lr

@@ -82,7 +82,8 @@ void KeyEncoder::Begin(uint64_t list_bytes) {
   lists_ = KeyListSender(std::min(list_bytes, kListBytesMax));
 }
 
-FilterSet KeyEncoder::Encode(FilterSet wanted, size_t stride, absl::Cord& keys) {
+FilterSet KeyEncoder::Encode(FilterSet wanted, size_t stride, absl::Cord& keys,
+                             const LastingMemory& lasting) {
   FilterSet applied;
   if (keys.empty() || (wanted & FilterSet::OfKeys()).empty() || keys.size() % (kWordBytes * stride) != 0)
     return applied;
@@ -91,7 +92,7 @@ FilterSet KeyEncoder::Encode(FilterSet wanted, size_t stride, absl::Cord& keys) 
   if (wanted.Has(Filter::kKeys)) {
     Timed timed(clock_, observer_, Filter::kKeys);
     applied.Add(Filter::kKeys);
-    const bool named = lists_.Begin(plain, head);
+    const bool named = lists_.Begin(plain, head, lasting);
     timed.Tell(plain.size(), head.size() + (named ? 0 : plain.size()));
     if (named) {
       keys = absl::Cord(head);
@@ -118,9 +119,10 @@ FilterSet KeyEncoder::Encode(FilterSet wanted, size_t stride, absl::Cord& keys) 
   return applied;
 }
 
-absl::Status KeyDecoder::Decode(FilterSet applied, size_t stride, size_t bytes_max, absl::Cord& keys) {
+absl::StatusOr<std::shared_ptr<ListNotes>> KeyDecoder::Decode(FilterSet applied, size_t stride,
+                                                              size_t bytes_max, absl::Cord& keys) {
   applied = applied & FilterSet::OfKeys();
-  if (applied.empty() || keys.empty()) return absl::OkStatus();
+  if (applied.empty() || keys.empty()) return nullptr;
   const absl::string_view coded = keys.Flatten();
   std::string_view in(coded.data(), coded.size());
   KeyListReceiver::Begun begun;
@@ -134,7 +136,7 @@ absl::Status KeyDecoder::Decode(FilterSet applied, size_t stride, size_t bytes_m
         return absl::InvalidArgumentError("keys: list: it has more bytes than a frame may have");
       }
       keys = CordOf(std::move(begun.named));
-      return absl::OkStatus();
+      return std::move(begun.notes);
     }
   }
   Bytes bytes(absl::string_view(in.data(), in.size()));
@@ -151,7 +153,7 @@ absl::Status KeyDecoder::Decode(FilterSet applied, size_t stride, size_t bytes_m
   auto plain = std::make_shared<const std::string>(std::move(bytes).Take());
   if (begun.index.has_value()) ABSL_RETURN_IF_ERROR(lists_.Keep(*begun.index, plain));
   keys = CordOf(std::move(plain));
-  return absl::OkStatus();
+  return nullptr;
 }
 
 FilterSet EncodeValues(FilterSet wanted, uint32_t dim, absl::Cord& values, const world::Clock& clock,

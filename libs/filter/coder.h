@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
 #include "absl/time/time.h"
 #include "libs/filter/filter.h"
@@ -39,8 +41,8 @@ class KeyEncoder {
   // A new stream: no list is known. `list_bytes`: of lists that the peer keeps.
   void Begin(uint64_t list_bytes);
   // Replaces `keys` by their code, and returns what was applied of `wanted`. `stride`: words an entry, 1
-  // or 2.
-  FilterSet Encode(FilterSet wanted, size_t stride, absl::Cord& keys);
+  // or 2. `lasting`: where the keys may lie.
+  FilterSet Encode(FilterSet wanted, size_t stride, absl::Cord& keys, const LastingMemory& lasting = {});
 
  private:
   const world::Clock& clock_;
@@ -54,8 +56,10 @@ class KeyDecoder {
 
   void Begin(uint64_t list_bytes) { lists_ = KeyListReceiver(list_bytes); }
   // INVALID_ARGUMENT: the frame cannot be read, nor can later ones that name its keys. Whatever the bytes, it
-  // takes `bytes_max` of memory at most, for each of its steps, beside the lists.
-  absl::Status Decode(FilterSet applied, size_t stride, size_t bytes_max, absl::Cord& keys);
+  // takes `bytes_max` of memory at most, for each of its steps, beside the lists. Returns the notes of the
+  // list that the keys are; null: they were sent.
+  absl::StatusOr<std::shared_ptr<ListNotes>> Decode(FilterSet applied, size_t stride, size_t bytes_max,
+                                                    absl::Cord& keys);
 
  private:
   const world::Clock& clock_;

@@ -1,5 +1,6 @@
 #include "libs/filter/key_lists.h"
 
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,26 +30,62 @@ uint64_t Mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+bool Lies(absl::string_view bytes, absl::string_view within) {
+  const std::less_equal<const char*> before;
+  return !within.empty() && before(within.data(), bytes.data()) &&
+         before(bytes.data() + bytes.size(), within.data() + within.size());
+}
+
 absl::Status BadList(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("keys: list: ", what));
 }
 
 }  // namespace
 
-bool KeyListSender::Begin(absl::string_view keys, std::string& out) {
+const KeyListSender::List* KeyListSender::FindByPlace(absl::string_view keys,
+                                                      const LastingMemory& lasting) const {
+  const auto known = by_place_.find(keys.data());
+  if (known == by_place_.end()) return nullptr;
+  const List& list = *known->second;
+  const bool same_memory = !list.owner.owner_before(lasting.owner) && !lasting.owner.owner_before(list.owner);
+  return same_memory && list.keys.size() == keys.size() ? &list : nullptr;
+}
+
+void KeyListSender::KnowPlace(List& list, absl::string_view keys, const LastingMemory& lasting) {
+  ForgetPlace(list);
+  list.place = keys.data();
+  list.owner = lasting.owner;
+  by_place_.insert_or_assign(list.place, &list);
+}
+
+void KeyListSender::ForgetPlace(const List& list) {
+  const auto known = by_place_.find(list.place);
+  if (known != by_place_.end() && known->second == &list) by_place_.erase(known);
+}
+
+bool KeyListSender::Begin(absl::string_view keys, std::string& out, const LastingMemory& lasting) {
+  const auto name = [&out](const List& list) {
+    AppendVarint(kNamed, out);
+    AppendVarint(list.index, out);
+    out.resize(out.size() + sizeof(uint32_t));
+    StoreU32(list.crc, out.data() + out.size() - sizeof(uint32_t));
+    return true;
+  };
+  const bool lasts = Lies(keys, lasting.bytes);
+  if (const List* known = lasts ? FindByPlace(keys, lasting) : nullptr; known != nullptr) {
+    ++found_by_place_;
+    return name(*known);
+  }
   uint32_t crc = Crc32c(Std(keys));
   if (Planted(Bug::kListByChecksum)) crc &= 3;
-  const auto known = by_crc_.find(crc);
-  if (known != by_crc_.end() && (known->second->keys == keys || Planted(Bug::kListByChecksum))) {
-    AppendVarint(kNamed, out);
-    AppendVarint(known->second->index, out);
-    out.resize(out.size() + sizeof(uint32_t));
-    StoreU32(crc, out.data() + out.size() - sizeof(uint32_t));
-    return true;
+  const auto alike = by_crc_.find(crc);
+  if (alike != by_crc_.end() && (alike->second->keys == keys || Planted(Bug::kListByChecksum))) {
+    if (lasts) KnowPlace(*alike->second, keys, lasting);
+    return name(*alike->second);
   }
   const uint64_t cost = ListCost(keys.size());
   // One list shall not drive out most of the others.
-  const bool wanted = known == by_crc_.end() && cost <= bytes_max_ / 4;
+  const bool wanted = alike == by_crc_.end() && cost <= bytes_max_ / 4;
   std::vector<uint64_t> drops;
   while (wanted && bytes_ + cost > bytes_max_ && drops.size() < kDropsMax) drops.push_back(DropOne());
   const bool kept = wanted && bytes_ + cost <= bytes_max_;
@@ -60,6 +97,7 @@ bool KeyListSender::Begin(absl::string_view keys, std::string& out) {
   lists_.push_back(std::make_unique<List>(
       List{.index = made_++, .crc = crc, .keys = std::string(keys.data(), keys.size())}));
   by_crc_.emplace(crc, lists_.back().get());
+  if (lasts) KnowPlace(*lists_.back(), keys, lasting);
   bytes_ += cost;
   return false;
 }
@@ -70,6 +108,7 @@ uint64_t KeyListSender::DropOne() {
   place = std::move(lists_.back());
   lists_.pop_back();
   by_crc_.erase(list->crc);
+  ForgetPlace(*list);
   bytes_ -= ListCost(list->keys.size());
   return list->index;
 }
@@ -88,7 +127,7 @@ absl::StatusOr<KeyListReceiver::Begun> KeyListReceiver::Begin(std::string_view& 
       return BadList(absl::StrCat("index ", index, " has other keys here: the checksum differs"));
     }
     in = {};
-    return Begun{.named = list->second.keys};
+    return Begun{.named = list->second.keys, .notes = list->second.notes};
   }
   if (form != kPlain && form != kKept) return BadList(absl::StrCat("form ", form, "; expected 0, 1 or 2"));
   ABSL_ASSIGN_OR_RETURN(const uint64_t drops, TakeVarint(in));
@@ -124,7 +163,7 @@ absl::Status KeyListReceiver::Keep(uint64_t index, std::shared_ptr<const std::st
   newest_ = index;
   bytes_ += cost;
   const uint32_t crc = Crc32c(*keys);
-  lists_.emplace(index, List{.keys = std::move(keys), .crc = crc});
+  lists_.emplace(index, List{.keys = std::move(keys), .crc = crc, .notes = std::make_shared<ListNotes>()});
   return absl::OkStatus();
 }
 

@@ -33,9 +33,9 @@ struct Stream {
   explicit Stream(uint64_t bytes_max) : sender(bytes_max), receiver(bytes_max) {}
 
   // The bytes on the link.
-  size_t Send(const std::string& keys) {
+  size_t Send(absl::string_view keys, const LastingMemory& lasting = {}) {
     std::string coded;
-    if (!sender.Begin(keys, coded)) coded += keys;
+    if (!sender.Begin(keys, coded, lasting)) coded.append(keys.data(), keys.size());
     std::string_view in = coded;
     const auto begun = receiver.Begin(in);
     EXPECT_THAT(begun, IsOk());
@@ -44,7 +44,7 @@ struct Stream {
       EXPECT_EQ(*begun->named, keys);
       return coded.size();
     }
-    EXPECT_EQ(in, keys);
+    EXPECT_EQ(absl::string_view(in.data(), in.size()), keys);
     if (begun->index.has_value()) {
       EXPECT_THAT(receiver.Keep(*begun->index, std::make_shared<const std::string>(in)), IsOk());
     }
@@ -62,6 +62,96 @@ TEST(KeyListsTest, AListIsNamedFromTheSecondTimeOn) {
   EXPECT_LE(stream.Send(keys), 10u);
   EXPECT_LE(stream.Send(keys), 10u);
   EXPECT_EQ(stream.receiver.lists(), 1u);
+}
+
+LastingMemory Lasting(std::string bytes) {
+  const auto owner = std::make_shared<const std::string>(std::move(bytes));
+  return {.bytes = *owner, .owner = owner};
+}
+
+TEST(KeyListsTest, AListInLastingMemoryIsFoundWithoutALookAtIt) {
+  Stream stream(1 << 20);
+  LastingMemory memory = Lasting(std::string(8000, 'k'));
+  const auto found = [&](absl::string_view keys, const LastingMemory& lasting) {
+    const uint64_t before = stream.sender.found_by_place();
+    EXPECT_LE(stream.Send(keys, lasting), 10u);
+    return stream.sender.found_by_place() > before;
+  };
+  EXPECT_GE(stream.Send(memory.bytes, memory), 8000u);
+  EXPECT_TRUE(found(memory.bytes, memory));
+  // Another part of the memory is another list.
+  EXPECT_GE(stream.Send(memory.bytes.substr(800, 1600), memory), 1600u);
+  EXPECT_TRUE(found(memory.bytes.substr(800, 1600), memory));
+  // Also if it begins in the same place, which the stream knows for one of them only.
+  EXPECT_GE(stream.Send(memory.bytes.substr(0, 800), memory), 800u);
+  EXPECT_TRUE(found(memory.bytes.substr(0, 800), memory));
+  EXPECT_FALSE(found(memory.bytes, memory));
+  EXPECT_TRUE(found(memory.bytes, memory));
+  // Memory that does not last, or does not hold all of the keys.
+  EXPECT_FALSE(found(std::string(8000, 'k'), {}));
+  EXPECT_FALSE(found(memory.bytes, {.bytes = memory.bytes.substr(8), .owner = memory.owner}));
+  // The same keys in other memory, which is known by its place from then on.
+  const LastingMemory other = Lasting(std::string(8000, 'k'));
+  EXPECT_FALSE(found(other.bytes, other));
+  EXPECT_TRUE(found(other.bytes, other));
+  EXPECT_EQ(stream.receiver.lists(), 3u);
+  const std::weak_ptr<const void> alive = memory.owner;
+  memory = {};
+  EXPECT_TRUE(alive.expired()) << "whose list it is need not keep it for the stream";
+}
+
+// The same address, another owner: what lies there now is not what lay there.
+TEST(KeyListsTest, KeysThatTookTheMemoryOfOthersAreNotTakenForThem) {
+  Stream stream(1 << 20);
+  std::string memory(800, 'a');
+  const auto owned = [&] { return LastingMemory{.bytes = memory, .owner = std::make_shared<const int>(0)}; };
+  LastingMemory lasting = owned();
+  stream.Send(memory, lasting);
+  stream.Send(memory, lasting);
+  EXPECT_EQ(stream.sender.found_by_place(), 1u);
+  lasting = {};
+  memory.assign(800, 'b');
+  const LastingMemory later = owned();
+  EXPECT_GE(stream.Send(memory, later), 800u);  // and Send compares what comes out
+  EXPECT_EQ(stream.sender.found_by_place(), 1u);
+}
+
+TEST(KeyListsTest, AListThatWentIsNotFoundInItsPlace) {
+  Stream stream(4 * ListCost(80));
+  world::SplitMix64 random(1);
+  std::vector<LastingMemory> lists(8);
+  for (LastingMemory& list : lists) {
+    std::string keys(80, '\0');
+    for (char& byte : keys) byte = static_cast<char>(random.Next());
+    list = Lasting(std::move(keys));
+  }
+  for (int i = 0; i < 2000; ++i) {
+    const LastingMemory& list = lists[random.Next() % lists.size()];
+    stream.Send(list.bytes, list);
+    ASSERT_EQ(stream.receiver.bytes(), stream.sender.bytes());
+  }
+  EXPECT_GT(stream.sender.found_by_place(), 200u);
+}
+
+TEST(KeyListsTest, ANoteIsOfOneListAndItsFirstUse) {
+  Stream stream(1 << 20);
+  const std::string one = KeysOf({1, 2}), other = KeysOf({3, 4});
+  const auto notes_of = [&](const std::string& keys) {
+    std::string coded;
+    EXPECT_TRUE(stream.sender.Begin(keys, coded));
+    std::string_view in = coded;
+    return stream.receiver.Begin(in)->notes;
+  };
+  stream.Send(one);
+  stream.Send(other);
+  EXPECT_FALSE(notes_of(one)->has_use());
+  EXPECT_FALSE(notes_of(one)->GoodFor(""));
+  notes_of(one)->Note("a", /*good=*/true);
+  EXPECT_TRUE(notes_of(one)->GoodFor("a"));
+  EXPECT_FALSE(notes_of(one)->GoodFor("b"));
+  EXPECT_FALSE(notes_of(other)->has_use());
+  notes_of(other)->Note("a", /*good=*/false);
+  EXPECT_FALSE(notes_of(other)->GoodFor("a"));
 }
 
 TEST(KeyListsTest, EachStreamBeginsWithoutLists) {

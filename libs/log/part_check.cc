@@ -27,8 +27,11 @@ bool Fits(const Segment::Table& table, const Update& update, RowMemory& memory) 
   return admits(table.rows.NewBytesBound(table::KeyView(absl::MakeConstSpan(blocks))));
 }
 
-absl::Status CheckValues(const table::Schema& schema, const Update& update) {
+absl::Status CheckUpdate(const Part& part) {
+  const table::Schema& schema = part.table->schema;
+  const Update& update = part.update;
   const table::ValueView values = Values(update.values);
+  if (part.keys_known) return table::CheckValues(schema, update.count, values);
   if (update.form == KeyForm::kKeys) return table::CheckUpdate(schema, Keys(update.keys), values);
   absl::Status content;
   size_t at = 0;
@@ -48,6 +51,16 @@ absl::Status CheckNotDropped(const TableInfo& table, const Segment& segment) {
                                           ") was dropped; open it again for a new one of that name"));
 }
 
+absl::Status CheckPlacedIn(const TableInfo& table, int ring_bits, SegmentId segment, KeyForm form,
+                           absl::string_view keys) {
+  const table::Schema& schema = table.schema;
+  const ring::Placement placement =
+      schema.kind == table::Kind::kSparse
+          ? ring::Placement::Sparse(table.id, ring_bits).value()
+          : ring::Placement::Ranged(table.id, ring_bits, schema.rows, schema.dim).value();
+  return CheckPlaced(placement, segment, form, keys);
+}
+
 absl::Status CheckContent(const Part& part, const Segment& segment) {
   const Update& update = part.update;
   ABSL_RETURN_IF_ERROR(CheckNotDropped(*part.table, segment));
@@ -65,15 +78,12 @@ absl::Status CheckContent(const Part& part, const Segment& segment) {
                        worker->second.counted, "; push updates of a clock before ticking past it"));
     }
   }
-  const table::Schema& schema = part.table->schema;
-  const ring::Placement placement =
-      schema.kind == table::Kind::kSparse
-          ? ring::Placement::Sparse(part.table->id, segment.ring_bits()).value()
-          : ring::Placement::Ranged(part.table->id, segment.ring_bits(), schema.rows, schema.dim).value();
-  if (auto placed = CheckPlaced(placement, segment.id(), update.form, update.keys); !placed.ok()) {
-    return absl::InvalidArgumentError(placed.message());
+  if (!part.keys_known) {
+    const absl::Status placed =
+        CheckPlacedIn(*part.table, segment.ring_bits(), segment.id(), update.form, update.keys);
+    if (!placed.ok()) return absl::InvalidArgumentError(placed.message());
   }
-  const absl::Status content = CheckValues(schema, update);
+  const absl::Status content = CheckUpdate(part);
   if (content.ok()) return content;
   return absl::InvalidArgumentError(absl::StrCat("table '", part.table->name, "': ", content.message()));
 }

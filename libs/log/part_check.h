@@ -12,8 +12,12 @@ namespace paceline::log {
 // NOT_FOUND: the table was dropped here.
 absl::Status CheckNotDropped(const TableInfo& table, const Segment& segment);
 
-// Judges keys, values and clock. INVALID_ARGUMENT, or NOT_FOUND as above. REQUIRES: the part has rows, and
-// its session is open.
+// OK if every key of `keys` lies in `segment`, and ranges end within the table.
+absl::Status CheckPlacedIn(const TableInfo& table, int ring_bits, SegmentId segment, KeyForm form,
+                           absl::string_view keys);
+
+// Judges keys, unless they are known to be good, values and clock. INVALID_ARGUMENT, or NOT_FOUND as above.
+// REQUIRES: the part has rows, and its session is open.
 absl::Status CheckContent(const Part& part, const Segment& segment);
 
 // RESOURCE_EXHAUSTED: the rows that the part would create find no room. REQUIRES: its table is open.

@@ -29,6 +29,7 @@ absl::Status CheckAsked(const Read& read, const Segment::Table& table, SegmentId
   const table::Schema& schema = read.table->schema;
   if (read.changes.has_value()) return ChangeTracker::Check(schema);
   if (read.reduction != nullptr) return table::CheckQuery(schema, *read.reduction);
+  if (read.keys_known) return absl::OkStatus();
   ABSL_RETURN_IF_ERROR(CheckRows(schema, read.form, read.keys));
   return CheckPlaced(table.placement, segment, read.form, read.keys);
 }

@@ -63,6 +63,7 @@ struct Part {
   JobId job;                               // of the session, as its Hello stated
   std::shared_ptr<const TableInfo> table;  // null for an empty part
   std::shared_ptr<AckSink> acks;
+  bool keys_known = false;  // that they are of the table, and of this segment
 };
 
 // A read that asks which rows have changed, instead of naming keys.
@@ -82,6 +83,7 @@ struct Read {
   std::shared_ptr<const TableInfo> table;
   KeyForm form = KeyForm::kKeys;
   absl::string_view keys;
+  bool keys_known = false;                             // that they are of the table, and of this segment
   std::optional<ChangesAsked> changes = std::nullopt;  // given: `form` and `keys` mean nothing
   // Given: `keys` are the cursor of a slice and the epoch in which the first slice was read, 0 for that one
   // (reduced_read.h). Lives as long as the sink.

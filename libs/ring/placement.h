@@ -97,6 +97,11 @@ class Placement {
  private:
   Placement(TableId table, int ring_bits, uint64_t rows, uint64_t rows_per_block);
 
+  // AllIn of a ranged table. ComeInRuns: several keys of one block probably follow one another.
+  bool ComeInRuns(const void* keys, size_t count) const;
+  bool AllRunsIn(SegmentId segment, const void* keys, size_t count) const;
+  bool EachIn(SegmentId segment, const void* keys, size_t count) const;
+
   TableId table_;
   int ring_bits_ = 0;
   uint64_t rows_ = 0;

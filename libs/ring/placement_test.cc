@@ -1,6 +1,7 @@
 #include "libs/ring/placement.h"
 
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -224,6 +225,44 @@ TEST(PlacementTest, AllAreInASegmentUnlessOneIsNot) {
   }
   EXPECT_TRUE(Sparse(1, 0).AllIn(SegmentId(0), "12345678", 1));
   EXPECT_FALSE(Sparse(1, 0).AllIn(SegmentId(1), "12345678", 1));
+}
+
+// Runs of keys of one block pass another way: of each length up to more than a vector, with one key
+// elsewhere, in its place or among the last.
+TEST(PlacementTest, OneKeyElsewhereIsFoundAmongRunsOfABlock) {
+  const Placement placement = Ranged(3, 2, 100'000, 1);  // blocks of 6,250 rows
+  const uint64_t block = placement.RowsPerBlock();
+  const SegmentId segment = placement.Of(0);
+  std::vector<uint64_t> keys;
+  for (size_t length = 1; length <= 40; ++length) {
+    keys.clear();
+    for (const uint64_t first : {uint64_t{0}, 4 * block, 8 * block}) {
+      ASSERT_EQ(placement.Of(first), segment);
+      for (size_t i = 0; i < length; ++i) keys.push_back(first + (i + 1 == length ? block - 1 : 3 * i));
+    }
+    EXPECT_TRUE(placement.AllIn(segment, keys.data(), keys.size())) << length;
+    EXPECT_FALSE(placement.AllIn(SegmentId(segment.v ^ 1), keys.data(), keys.size())) << length;
+    for (uint64_t& key : keys) {
+      for (const uint64_t elsewhere : {key + block, key - block, kMost - key}) {
+        if (placement.Of(elsewhere) == segment) continue;
+        const uint64_t before = std::exchange(key, elsewhere);
+        EXPECT_FALSE(placement.AllIn(segment, keys.data(), keys.size())) << length;
+        key = before;
+      }
+    }
+  }
+}
+
+// The last block of all numbers is shorter than the others: the first keys are not in it.
+TEST(PlacementTest, KeysAcrossTheEndOfAllNumbersAreInDifferentBlocks) {
+  const Placement placement = Ranged(3, 6, kMost, 5);
+  const uint64_t last = placement.BlockOf(kMost) * placement.RowsPerBlock();
+  ASSERT_LT(kMost - last, placement.RowsPerBlock() - 20);
+  std::vector<uint64_t> keys = {last};
+  for (uint64_t key = 0; key < 20; ++key) keys.push_back(key);
+  keys.push_back(kMost);
+  ASSERT_NE(placement.Of(last), placement.Of(0));
+  EXPECT_FALSE(placement.AllIn(placement.Of(last), keys.data(), keys.size()));
 }
 
 }  // namespace

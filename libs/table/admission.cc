@@ -72,14 +72,17 @@ absl::Status CheckRange(const Schema& schema, uint64_t first, uint64_t count) {
 
 absl::Status CheckUpdate(const Schema& schema, KeyView keys, ValueView values) {
   ABSL_RETURN_IF_ERROR(CheckKeys(schema, keys));
-  ABSL_RETURN_IF_ERROR(CheckWidth(schema, keys.size(), values));
+  return CheckValues(schema, keys.size(), values);
+}
+
+absl::Status CheckValues(const Schema& schema, uint64_t rows, ValueView values) {
+  ABSL_RETURN_IF_ERROR(CheckWidth(schema, rows, values));
   return CheckFinite(schema, values);
 }
 
 absl::Status CheckRangeUpdate(const Schema& schema, uint64_t first, uint64_t count, ValueView values) {
   ABSL_RETURN_IF_ERROR(CheckRange(schema, first, count));
-  ABSL_RETURN_IF_ERROR(CheckWidth(schema, count, values));
-  return CheckFinite(schema, values);
+  return CheckValues(schema, count, values);
 }
 
 }  // namespace paceline::table

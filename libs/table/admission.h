@@ -14,6 +14,8 @@ namespace paceline::table {
 // (unless schema.accept_non_finite). Otherwise kInvalidArgument, or kOutOfRange for a key. The message names
 // the field, the position, the expectation and the remedy.
 absl::Status CheckUpdate(const Schema& schema, KeyView keys, ValueView values);
+// The same where the keys are known to exist: there are `rows` of them.
+absl::Status CheckValues(const Schema& schema, uint64_t rows, ValueView values);
 absl::Status CheckRangeUpdate(const Schema& schema, uint64_t first, uint64_t count, ValueView values);
 
 // The same for reads.

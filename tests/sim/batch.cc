@@ -67,6 +67,7 @@ constexpr const char* kMarks[] = {
     "a tick does not speak for a segment",
     "a tick needs no grant",
     "keys are named by their list",
+    "a user has a list of its keys",
     "a tick rides on a part",
     "a tick waits for its parts",
     "a worker joins at a later clock",

@@ -86,6 +86,7 @@ void SimClient::Start(uint32_t workers, Consistency consistency, Consistency fol
   started_ = world_.Now();
   failing_ = false;
   session_ = SessionId();
+  lists_.clear();
   consistency_ = consistency;
   consistency_of_folded_ = folded;
   consistency_of_counts_ = std::move(counts);
@@ -276,8 +277,7 @@ TrueRead SimClient::ReadOf(const TablePtr& table, const std::vector<uint64_t>& k
 void SimClient::PushPull(const TablePtr& table, const std::vector<uint64_t>& keys,
                          const std::vector<float>& values) {
   Enter([&] {
-    const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
-                                      sdk::AllocateFresh);
+    const auto batch = Grouped(table, keys, values, /*reads_back=*/true);
     world_.truth.OnRowsWanted(session_, *table, *batch);
     const uint64_t push = world_.truth.OnPush(session_, core().clock(), *table, *batch, /*valid=*/true);
     // A refusal ends the read, if that has not ended yet.
@@ -321,6 +321,7 @@ void SimClient::Pull(const TablePtr& table, std::vector<uint64_t> keys, std::opt
   if (sdk::IsBounded(table->consistency)) bounded_.push_back(reading);
   sdk::ReadCall call{.table = table,
                      .keys = keys,
+                     .listed = ListOf(table, keys),
                      .out = reading->values.data(),
                      .min_clock = min_clock,
                      .timeout = reading->timeout};

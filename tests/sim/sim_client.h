@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "sdk/cpp/src/cache/cache.h"
+#include "sdk/cpp/src/push/listed_keys.h"
 #include "sdk/cpp/src/session/client_core.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/sim_coordinator.h"
@@ -152,6 +153,11 @@ class SimClient : private sdk::CacheWatcher {
                  TablePtr* into, std::function<void()> then, const PushFilter& push_filter = {});
   // Those of the link, of this start and all its tables.
   filter::LinkFilters LinkFiltersNow() const;
+  // With such filters a user has lists of its keys, and makes others of the same when it has forgotten them.
+  // Null: without.
+  std::shared_ptr<const sdk::ListedKeys> ListOf(const TablePtr& table, const std::vector<uint64_t>& keys);
+  std::shared_ptr<const sdk::Batch> Grouped(const TablePtr& table, const std::vector<uint64_t>& keys,
+                                            const std::vector<float>& values, bool reads_back);
   // Learns what filters leave of pushes, from now on.
   void WatchFilters();
   // The client is given a push; returns its number in the truth, of a push through a filter 0.
@@ -180,6 +186,7 @@ class SimClient : private sdk::CacheWatcher {
   absl::Time started_ = absl::InfinitePast();
   uint64_t starts_ = 0;
   bool failing_ = false;
+  std::map<std::pair<TableId, std::vector<uint64_t>>, std::shared_ptr<const sdk::ListedKeys>> lists_;
   std::map<uint64_t, float> held_;           // what was given and not sent, by key of the counting table
   std::vector<sdk::CachedRow> hits_;         // of the current read
   std::vector<std::shared_ptr<Lent>> lent_;  // all there ever was: a planted bug reads it later

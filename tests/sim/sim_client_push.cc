@@ -32,8 +32,7 @@ uint64_t SimClient::TellTruth(const TablePtr& table, const std::shared_ptr<const
 void SimClient::Push(const TablePtr& table, const std::vector<uint64_t>& keys,
                      const std::vector<float>& values, bool valid) {
   Enter([&] {
-    const auto batch = sdk::GroupKeys(*core().routes(), table->placement, table->schema.dim, keys, values,
-                                      sdk::AllocateFresh);
+    const auto batch = Grouped(table, keys, values, /*reads_back=*/false);
     PushBatch(table, batch, table->push_filter.active() ? 0 : DrawPriority(), valid);
     if (table->push_filter.active()) CheckHeld();
   });

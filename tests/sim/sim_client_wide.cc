@@ -29,6 +29,27 @@ filter::LinkFilters SimClient::LinkFiltersNow() const {
   return filters;
 }
 
+std::shared_ptr<const sdk::ListedKeys> SimClient::ListOf(const TablePtr& table,
+                                                         const std::vector<uint64_t>& keys) {
+  constexpr size_t kListsMax = 10;
+  if (!world_.filtered) return nullptr;
+  const auto known = lists_.find({table->id, keys});
+  if (known != lists_.end()) return known->second;
+  if (lists_.size() == kListsMax) lists_.clear();
+  auto list = std::make_shared<const sdk::ListedKeys>(table->placement, table->schema.dim, keys);
+  return lists_.emplace(std::pair(table->id, keys), std::move(list)).first->second;
+}
+
+std::shared_ptr<const sdk::Batch> SimClient::Grouped(const TablePtr& table, const std::vector<uint64_t>& keys,
+                                                     const std::vector<float>& values, bool reads_back) {
+  const std::shared_ptr<const sdk::Routes> routes = core().routes();
+  if (const auto list = ListOf(table, keys); list != nullptr) {
+    world_.marks.Hit("a user has a list of its keys");
+    return sdk::PushListed(*routes, *list->Grouped(routes), values, reads_back, sdk::AllocateFresh);
+  }
+  return sdk::GroupKeys(*routes, table->placement, table->schema.dim, keys, values, sdk::AllocateFresh);
+}
+
 void SimClient::PushWide() {
   std::vector<uint64_t> keys;
   std::vector<float> values;

@@ -32,7 +32,7 @@ void WireWatch::ReadKeys(Stream& stream, absl::Span<const uint32_t> filters, v1:
   }
   const bool named = applied->Has(filter::Filter::kKeys) && keys.StartsWith("\x02");
   const absl::Status read =
-      stream.keys->Decode(*applied, form == v1::KEY_FORM_KEYS ? 1 : 2, kFrameBytesMax, keys);
+      stream.keys->Decode(*applied, form == v1::KEY_FORM_KEYS ? 1 : 2, kFrameBytesMax, keys).status();
   if (!read.ok()) return verdict_.Violated("Wire", read.ToString());
   if (named) marks_.Hit("keys are named by their list");
 }

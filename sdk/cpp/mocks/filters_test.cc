@@ -75,6 +75,88 @@ TEST_F(FiltersTest, WhatIsPushedAndPulledIsTheSameWhateverTheFilters) {
   }
 }
 
+// The same calls, with lists that are made once; pushes of one list and pulls of the other share their rows.
+TEST_F(FiltersTest, KeyListsDoWhatTheirKeysDo) {
+  const std::vector<uint64_t> few = {keys_[5], keys_[3], keys_[5]};
+  for (const char* text : {"", "keys", "keys,delta,zstd,push:f16"}) {
+    const auto client = NewClient();
+    Table table = Open(*client, std::string("l-") + std::to_string(std::hash<std::string>()(text)), text);
+    const auto all = table.MakeKeyList(keys_);
+    const auto some = table.MakeKeyList(few);
+    ASSERT_THAT(all, IsOk());
+    ASSERT_THAT(some, IsOk());
+    EXPECT_EQ(all->size(), keys_.size());
+    std::vector<float> expected(keys_.size() * kDim);
+    const auto add = [&](const std::vector<float>& values) {
+      for (size_t i = 0; i < values.size(); ++i) expected[i] += values[i];
+    };
+    for (int again = 0; again < 3; ++again) {
+      ASSERT_THAT(table.Push(*all, Values(1)), IsOk()) << text;
+      ASSERT_THAT(table.PushAsync(*all, Values(2)).Get(), IsOk());
+      add(Values(1));
+      add(Values(2));
+      EXPECT_THAT(table.Pull(*all), IsOkAndHolds(ElementsAreArray(expected))) << text;
+      EXPECT_THAT(table.PullAsync(keys_).Get(), IsOkAndHolds(ElementsAreArray(expected)));
+      ASSERT_THAT(table.Push(*some, std::vector<float>(few.size() * kDim, 1)), IsOk());
+      for (uint32_t c = 0; c < kDim; ++c) {
+        expected[5 * kDim + c] += 2;
+        expected[3 * kDim + c] += 1;
+      }
+      std::vector<float> out(few.size() * kDim);
+      ASSERT_THAT(table.Pull(*some, absl::MakeSpan(out)), IsOk());
+      EXPECT_EQ(out[2], expected[3 * kDim]);
+      EXPECT_EQ(out[5], expected[5 * kDim + 1]);
+      add(Values(1));
+      EXPECT_THAT(table.PushPull(*all, Values(1)), IsOkAndHolds(ElementsAreArray(expected))) << text;
+    }
+    const Future<void> before = table.PushAsync(*all, Values(1));
+    add(Values(1));
+    const auto later = table.PullAsync(*all, PullOptions{.after = before});
+    EXPECT_THAT(later.Get(), IsOkAndHolds(ElementsAreArray(expected)));
+  }
+}
+
+TEST_F(FiltersTest, KeyListsAreOfOneTable) {
+  const auto client = NewClient();
+  Table one = Open(*client, "one", "keys"), other = Open(*client, "other", "keys");
+  const auto list = one.MakeKeyList(keys_);
+  ASSERT_THAT(list, IsOk());
+  EXPECT_THAT(other.Pull(*list), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("another table")));
+  EXPECT_THAT(other.Push(*list, Values(1)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'other'")));
+  KeyList moved = *list;
+  const KeyList taken = std::move(moved);
+  EXPECT_THAT(one.PushPull(moved, Values(1)), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(taken.size(), keys_.size());
+  EXPECT_THAT(one.Push({0}, {1.0f, 2.0f}), IsOk()) << "keys in braces are keys";
+  EXPECT_THAT(one.PushAsync({0, 0}, std::vector<float>(4)).Get(), IsOk());
+  EXPECT_THAT(one.Pull({0}), IsOkAndHolds(::testing::ElementsAre(1.0f, 2.0f)));
+  EXPECT_THAT(one.Pull({}), IsOk());
+  EXPECT_THAT(one.Push(*list, std::vector<float>(3)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("there are 3 for 4000 keys")));
+  std::vector<float> out(3);
+  EXPECT_THAT(one.Pull(*list, absl::MakeSpan(out)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("room for 3 floats")));
+  const auto opened_again = client->Open("one");
+  ASSERT_THAT(opened_again, IsOk());
+  EXPECT_THAT(Table(*opened_again).Pull(*list), IsOk()) << "of any handle";
+  const auto ranged = client->OpenOrCreate("ranged", Ranged{.rows = 10});
+  ASSERT_THAT(ranged, IsOk());
+  EXPECT_THAT(ranged->MakeKeyList(std::vector<uint64_t>{3, 10}), StatusIs(absl::StatusCode::kOutOfRange));
+}
+
+// Whichever way they are found again.
+TEST_F(FiltersTest, PullsOfAListThatIsKnownSendNoKeys) {
+  const auto client = NewClient();
+  Table table = Open(*client, "known", "keys");
+  const auto list = table.MakeKeyList(keys_);
+  ASSERT_THAT(list, IsOk());
+  ASSERT_THAT(table.Pull(*list), IsOk());
+  const uint64_t before = client->stats().link_bytes_pulled;
+  ASSERT_THAT(table.Pull(*list), IsOk());
+  EXPECT_LE(client->stats().link_bytes_pulled - before, keys_.size() * kDim * 4 + keys_.size());
+}
+
 TEST_F(FiltersTest, NamedListsSaveNearlyHalfOfTheBytesOfRowsOfTwo) {
   const auto bytes_of_later_pushes = [&](const std::string& filters) {
     const auto client = NewClient();

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libs/table/admission.h"
 #include "sdk/cpp/src/cache/cache_read.h"
+#include "sdk/cpp/src/push/listed_keys.h"
 #include "sdk/cpp/src/range_check.h"
 #include "sdk/cpp/src/session/promise.h"
 #include "sdk/cpp/src/table_push.h"
@@ -32,6 +33,14 @@ sdk::ReadCall ReadOfKeys(const sdk::TableState& state, absl::Span<const uint64_t
                          const PullOptions& options) {
   sdk::ReadCall call = ReadOf(state, out, options);
   call.keys = keys;
+  return call;
+}
+
+sdk::ReadCall ReadOfKeys(const sdk::TableState& state, const KeyList& keys, float* out,
+                         const PullOptions& options) {
+  sdk::ReadCall call = ReadOf(state, out, options);
+  call.keys = keys.listed()->keys();
+  call.listed = keys.listed();
   return call;
 }
 
@@ -89,15 +98,30 @@ absl::Status AwaitPull(sdk::TableState& state, sdk::ReadCall call) {
   return StartPullInto(state, std::move(call)).Get();
 }
 
+absl::Status CheckList(const sdk::TableState& state, const KeyList& list) {
+  if (list.listed() != nullptr && list.listed()->Of(state.info->placement, state.info->schema.dim)) {
+    return absl::OkStatus();
+  }
+  return state.Named(absl::InvalidArgumentError(
+      "keys: the list is of another table; make one with this table's MakeKeyList"));
+}
+
+absl::Status CheckKeys(const sdk::TableState& state, absl::Span<const uint64_t> keys) {
+  if (absl::Status fits = CheckSize(keys.size()); !fits.ok()) return state.Named(fits);
+  return state.Named(table::CheckKeys(state.info->schema, keys));
+}
+absl::Status CheckKeys(const sdk::TableState& state, const KeyList& keys) {
+  return CheckList(state, keys);
+}
+
 absl::Status CheckPush(const sdk::TableState& state, absl::Span<const uint64_t> keys,
                        absl::Span<const float> values) {
   if (absl::Status fits = CheckSize(keys.size()); !fits.ok()) return state.Named(fits);
   return state.Named(table::CheckUpdate(state.info->schema, keys, values));
 }
-
-absl::Status CheckPull(const sdk::TableState& state, absl::Span<const uint64_t> keys) {
-  if (absl::Status fits = CheckSize(keys.size()); !fits.ok()) return state.Named(fits);
-  return state.Named(table::CheckKeys(state.info->schema, keys));
+absl::Status CheckPush(const sdk::TableState& state, const KeyList& keys, absl::Span<const float> values) {
+  if (absl::Status ours = CheckList(state, keys); !ours.ok()) return ours;
+  return state.Named(table::CheckValues(state.info->schema, keys.size(), values));
 }
 
 absl::Status CheckRanged(const sdk::TableState& state) {
@@ -133,9 +157,10 @@ absl::Status WrongRoom(const sdk::TableState& state, size_t has, uint64_t needs)
       absl::StrCat("out: room for ", has, " floats; expected ", needs, ": dim of each row")));
 }
 
-absl::Status CheckPull(const sdk::TableState& state, absl::Span<const uint64_t> keys,
-                       absl::Span<const float> out) {
-  if (absl::Status valid = CheckPull(state, keys); !valid.ok()) return valid;
+// `keys`: a span, or a list.
+template <class Keys>
+absl::Status CheckPull(const sdk::TableState& state, const Keys& keys, absl::Span<const float> out) {
+  if (absl::Status valid = CheckKeys(state, keys); !valid.ok()) return valid;
   const uint64_t needed = keys.size() * state.info->schema.dim;
   return out.size() == needed ? absl::OkStatus() : WrongRoom(state, out.size(), needed);
 }
@@ -148,6 +173,75 @@ absl::StatusOr<uint64_t> CheckPullRange(const sdk::TableState& state, uint64_t f
   const uint64_t count = out.size() / dim;
   if (absl::Status valid = CheckPullRange(state, first, count); !valid.ok()) return valid;
   return count;
+}
+
+// The keys of a pull that starts later.
+std::vector<uint64_t> ToKeep(absl::Span<const uint64_t> keys) {
+  return {keys.begin(), keys.end()};
+}
+KeyList ToKeep(const KeyList& keys) {
+  return keys;
+}
+
+// `keys`, here and below: a span, or a list.
+template <class Keys>
+Future<std::vector<float>> StartPullOfKeys(const std::shared_ptr<sdk::TableState>& state, const Keys& keys,
+                                           const PullOptions& options) {
+  if (absl::Status valid = CheckKeys(*state, keys); !valid.ok()) {
+    return Future<std::vector<float>>::Ready(std::move(valid));
+  }
+  if (options.after.valid()) {
+    PullOptions then = options;
+    then.after = {};
+    return options.after.AndThen(
+        [state, own = ToKeep(keys), then = std::move(then)] { return Table(state).PullAsync(own, then); });
+  }
+  auto values = std::make_shared<std::vector<float>>(keys.size() * state->info->schema.dim);
+  return StartPullOwned(*state, values, ReadOfKeys(*state, keys, values->data(), options));
+}
+
+template <class Keys>
+Future<void> StartPullOfKeys(const std::shared_ptr<sdk::TableState>& state, const Keys& keys,
+                             absl::Span<float> out, const PullOptions& options) {
+  if (absl::Status valid = CheckPull(*state, keys, out); !valid.ok())
+    return Future<void>::Ready(std::move(valid));
+  if (options.after.valid()) {
+    PullOptions then = options;
+    then.after = {};
+    return options.after.AndThen([state, own = ToKeep(keys), out, then = std::move(then)] {
+      return Table(state).PullAsync(own, out, then);
+    });
+  }
+  return StartPullInto(*state, ReadOfKeys(*state, keys, out.data(), options));
+}
+
+template <class Keys>
+absl::Status PullOfKeys(sdk::TableState& state, const Keys& keys, absl::Span<float> out,
+                        const PullOptions& options) {
+  if (absl::Status valid = CheckPull(state, keys, out); !valid.ok()) return valid;
+  if (absl::Status before = AwaitBefore(options); !before.ok()) return before;
+  return AwaitPull(state, ReadOfKeys(state, keys, out.data(), options));
+}
+
+template <class Keys>
+absl::StatusOr<std::vector<float>> PullOfKeys(sdk::TableState& state, const Keys& keys,
+                                              const PullOptions& options) {
+  std::vector<float> values(keys.size() * state.info->schema.dim);
+  if (absl::Status pulled = PullOfKeys(state, keys, absl::MakeSpan(values), options); !pulled.ok()) {
+    return pulled;
+  }
+  return values;
+}
+
+template <class Start>
+absl::StatusOr<std::vector<float>> AwaitPushPull(sdk::TableState& state, const Start& start) {
+  if (internal::WaitingIsForbidden()) {
+    return absl::FailedPreconditionError(
+        "push_pull: blocks, and was called from a callback, whose thread it would wait for; use "
+        "PushPullAsync");
+  }
+  const sdk::BlockingCall blocking(*state.client);
+  return start().Get();
 }
 
 }  // namespace
@@ -174,8 +268,20 @@ Future<void> Table::PushAsync(absl::Span<const uint64_t> keys, absl::Span<const 
   return sdk::StartPush(state_, sdk::ByKeys(*state_, keys, values), options);
 }
 
+Future<void> Table::PushAsync(const KeyList& keys, absl::Span<const float> values,
+                              const PushOptions& options) {
+  if (absl::Status valid = CheckPush(*state_, keys, values); !valid.ok())
+    return Future<void>::Ready(std::move(valid));
+  return sdk::StartPush(state_, sdk::ByList(*state_, *keys.listed(), values, /*reads_back=*/false), options);
+}
+
 absl::Status Table::Push(absl::Span<const uint64_t> keys, absl::Span<const float> values,
                          const PushOptions& options) {
+  const sdk::BlockingCall blocking(*state_->client);
+  return sdk::AwaitPush(*state_, PushAsync(keys, values, options));
+}
+
+absl::Status Table::Push(const KeyList& keys, absl::Span<const float> values, const PushOptions& options) {
   const sdk::BlockingCall blocking(*state_->client);
   return sdk::AwaitPush(*state_, PushAsync(keys, values, options));
 }
@@ -189,55 +295,60 @@ Future<std::vector<float>> Table::PushPullAsync(absl::Span<const uint64_t> keys,
   return sdk::StartPushPull(*state_, sdk::ByKeys(*state_, keys, values), options);
 }
 
+Future<std::vector<float>> Table::PushPullAsync(const KeyList& keys, absl::Span<const float> values,
+                                                const PushPullOptions& options) {
+  if (absl::Status valid = CheckPush(*state_, keys, values); !valid.ok()) {
+    return Future<std::vector<float>>::Ready(std::move(valid));
+  }
+  return sdk::StartPushPull(*state_, sdk::ByList(*state_, *keys.listed(), values, /*reads_back=*/true),
+                            options);
+}
+
 absl::StatusOr<std::vector<float>> Table::PushPull(absl::Span<const uint64_t> keys,
                                                    absl::Span<const float> values,
                                                    const PushPullOptions& options) {
-  if (internal::WaitingIsForbidden()) {
-    return absl::FailedPreconditionError(
-        "push_pull: blocks, and was called from a callback, whose thread it would wait for; use "
-        "PushPullAsync");
-  }
-  const sdk::BlockingCall blocking(*state_->client);
-  return PushPullAsync(keys, values, options).Get();
+  return AwaitPushPull(*state_, [&] { return PushPullAsync(keys, values, options); });
+}
+
+absl::StatusOr<std::vector<float>> Table::PushPull(const KeyList& keys, absl::Span<const float> values,
+                                                   const PushPullOptions& options) {
+  return AwaitPushPull(*state_, [&] { return PushPullAsync(keys, values, options); });
 }
 
 Future<std::vector<float>> Table::PullAsync(absl::Span<const uint64_t> keys, const PullOptions& options) {
-  if (absl::Status valid = CheckPull(*state_, keys); !valid.ok()) {
-    return Future<std::vector<float>>::Ready(std::move(valid));
-  }
-  if (options.after.valid()) {
-    PullOptions then = options;
-    then.after = {};
-    return options.after.AndThen([table = *this, own = std::vector<uint64_t>(keys.begin(), keys.end()),
-                                  then = std::move(then)] { return Table(table).PullAsync(own, then); });
-  }
-  auto values = std::make_shared<std::vector<float>>(keys.size() * dim());
-  return StartPullOwned(*state_, values, ReadOfKeys(*state_, keys, values->data(), options));
+  return StartPullOfKeys(state_, keys, options);
+}
+Future<std::vector<float>> Table::PullAsync(const KeyList& keys, const PullOptions& options) {
+  return StartPullOfKeys(state_, keys, options);
 }
 
 Future<void> Table::PullAsync(absl::Span<const uint64_t> keys, absl::Span<float> out,
                               const PullOptions& options) {
-  if (absl::Status valid = CheckPull(*state_, keys, out); !valid.ok())
-    return Future<void>::Ready(std::move(valid));
-  if (options.after.valid()) {
-    PullOptions then = options;
-    then.after = {};
-    return options.after.AndThen([table = *this, own = std::vector<uint64_t>(keys.begin(), keys.end()), out,
-                                  then = std::move(then)] { return Table(table).PullAsync(own, out, then); });
-  }
-  return StartPullInto(*state_, ReadOfKeys(*state_, keys, out.data(), options));
+  return StartPullOfKeys(state_, keys, out, options);
+}
+Future<void> Table::PullAsync(const KeyList& keys, absl::Span<float> out, const PullOptions& options) {
+  return StartPullOfKeys(state_, keys, out, options);
 }
 
 absl::StatusOr<std::vector<float>> Table::Pull(absl::Span<const uint64_t> keys, const PullOptions& options) {
-  std::vector<float> values(keys.size() * dim());
-  if (absl::Status pulled = Pull(keys, absl::MakeSpan(values), options); !pulled.ok()) return pulled;
-  return values;
+  return PullOfKeys(*state_, keys, options);
+}
+absl::StatusOr<std::vector<float>> Table::Pull(const KeyList& keys, const PullOptions& options) {
+  return PullOfKeys(*state_, keys, options);
 }
 
 absl::Status Table::Pull(absl::Span<const uint64_t> keys, absl::Span<float> out, const PullOptions& options) {
-  if (absl::Status valid = CheckPull(*state_, keys, out); !valid.ok()) return valid;
-  if (absl::Status before = AwaitBefore(options); !before.ok()) return before;
-  return AwaitPull(*state_, ReadOfKeys(*state_, keys, out.data(), options));
+  return PullOfKeys(*state_, keys, out, options);
+}
+absl::Status Table::Pull(const KeyList& keys, absl::Span<float> out, const PullOptions& options) {
+  return PullOfKeys(*state_, keys, out, options);
+}
+
+absl::StatusOr<KeyList> Table::MakeKeyList(absl::Span<const uint64_t> keys) const {
+  if (absl::Status valid = CheckKeys(*state_, keys); !valid.ok()) return valid;
+  return KeyList(
+      std::make_shared<const sdk::ListedKeys>(state_->info->placement, state_->info->schema.dim, keys),
+      KeyList::OfTable());
 }
 
 Future<void> Table::PushRangeAsync(uint64_t first, absl::Span<const float> values,

@@ -17,13 +17,13 @@ template <class Group>
 std::shared_ptr<const Batch> GroupWith(const TableState& state, Group group) {
   const auto routes = state.client->routes();
   if (routes == nullptr) return nullptr;
-  return group(*routes, [&](size_t bytes) { return state.client->Allocate(bytes); });
+  return group(routes, [&](size_t bytes) { return state.client->Allocate(bytes); });
 }
 
 std::shared_ptr<const Batch> ByRange(const TableState& state, uint64_t first, uint64_t count,
                                      absl::Span<const float> values) {
-  return GroupWith(state, [&](const Routes& routes, Allocate allocate) {
-    return GroupRange(routes, state.info->placement, state.info->schema.dim, first, count, values, allocate);
+  return GroupWith(state, [&](const std::shared_ptr<const Routes>& routes, Allocate allocate) {
+    return GroupRange(*routes, state.info->placement, state.info->schema.dim, first, count, values, allocate);
   });
 }
 
@@ -157,8 +157,15 @@ absl::Status PushLent(const std::shared_ptr<TableState>& state, uint64_t first, 
 
 std::shared_ptr<const Batch> ByKeys(const TableState& state, absl::Span<const uint64_t> keys,
                                     absl::Span<const float> values) {
-  return GroupWith(state, [&](const Routes& routes, Allocate allocate) {
-    return GroupKeys(routes, state.info->placement, state.info->schema.dim, keys, values, allocate);
+  return GroupWith(state, [&](const std::shared_ptr<const Routes>& routes, Allocate allocate) {
+    return GroupKeys(*routes, state.info->placement, state.info->schema.dim, keys, values, allocate);
+  });
+}
+
+std::shared_ptr<const Batch> ByList(const TableState& state, const ListedKeys& keys,
+                                    absl::Span<const float> values, bool reads_back) {
+  return GroupWith(state, [&](const std::shared_ptr<const Routes>& routes, Allocate allocate) {
+    return PushListed(*routes, *keys.Grouped(routes), values, reads_back, allocate);
   });
 }
 

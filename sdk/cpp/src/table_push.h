@@ -9,6 +9,7 @@
 #include "paceline/future.h"
 #include "paceline/table.h"
 #include "sdk/cpp/src/push/batch.h"
+#include "sdk/cpp/src/push/listed_keys.h"
 #include "sdk/cpp/src/table_state.h"
 
 // The pushes of a Table, whose arguments have been checked.
@@ -17,6 +18,10 @@ namespace paceline::sdk {
 // Groups keys and, for a push, their values. Null: the client is gone.
 std::shared_ptr<const Batch> ByKeys(const TableState& state, absl::Span<const uint64_t> keys,
                                     absl::Span<const float> values);
+
+// The same for a push of keys that are grouped already. `reads_back`: for StartPushPull.
+std::shared_ptr<const Batch> ByList(const TableState& state, const ListedKeys& keys,
+                                    absl::Span<const float> values, bool reads_back);
 
 // `batch` may be null: the client is gone.
 Future<void> StartPush(const std::shared_ptr<TableState>& state, std::shared_ptr<const Batch> batch,

@@ -12,6 +12,8 @@ namespace {
 constexpr absl::Duration kFoldAfter = absl::Milliseconds(100);
 // Keys with a smaller share of their segment are not worth a word.
 constexpr double kShareTold = 0.02;
+// … and those that were sampled less often may be there by chance.
+constexpr double kTimesTold = 4;
 
 uint64_t Rounded(double amount) {
   return static_cast<uint64_t>(std::llround(amount));
@@ -58,8 +60,18 @@ void LoadMeter::Sample(TableId table, log::KeyForm form, absl::string_view keys,
   }
   uint64_t next = rows_to_sample_;  // of the part's rows, from 1
   if (form == log::KeyForm::kKeys) {
-    for (const table::KeyView words = log::Keys(keys); next <= rows; next += Gap(kSampled))
-      keys_.Add({.table = table.v, .key = words[next - 1]}, kSampled);
+    // Nobody may have looked at them since they came: they are fetched side by side.
+    constexpr size_t kTogether = 16;
+    const table::KeyView words = log::Keys(keys);
+    while (next <= rows) {
+      uint64_t sampled[kTogether];
+      size_t count = 0;
+      for (; count < kTogether && next <= rows; next += Gap(kSampled)) {
+        sampled[count++] = next - 1;
+        __builtin_prefetch(keys.data() + (next - 1) * log::kKeyBytes);
+      }
+      for (size_t i = 0; i < count; ++i) keys_.Add({.table = table.v, .key = words[sampled[i]]}, kSampled);
+    }
   } else {
     uint64_t before = 0;
     log::ForEachRange(keys, [&](uint64_t first, uint64_t count) {
@@ -101,6 +113,7 @@ v1::SegmentLoad LoadMeter::Report() {
   const double rows_each = (rates_.pushed + rates_.read) / weight_ / keys_.total();
   for (const SpaceSaving::Counter& counter : keys_.Heaviest(kKeysTold)) {
     if (counter.weight < kShareTold * keys_.total()) break;
+    if (counter.weight - counter.error < kTimesTold * kSampled) continue;
     v1::HotKey& key = *load.add_keys();
     key.set_table(counter.key.table);
     key.set_key(counter.key.key);

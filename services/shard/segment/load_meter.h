@@ -22,7 +22,7 @@ namespace paceline::shard {
 class LoadMeter {
  public:
   static constexpr absl::Duration kWindow = absl::Seconds(5);
-  static constexpr uint32_t kSampled = 64;
+  static constexpr uint32_t kSampled = 256;
   static constexpr uint32_t kTimed = 16;
   static constexpr size_t kCounters = 16;  // of the sketch
   static constexpr size_t kKeysTold = 4;

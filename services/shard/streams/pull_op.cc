@@ -30,12 +30,12 @@ PullOp::PullOp(std::shared_ptr<PullReplies> replies, Context& context, wire::Fra
       caller_(caller),
       start_(context_.clock().Now()) {}
 
-void PullOp::Start(bool alone) {
-  if (!StartHeld()) return;
+void PullOp::Start(bool alone, filter::ListNotes* notes) {
+  if (!StartHeld(notes)) return;
   slices_.empty() ? Send() : HandOut(alone);
 }
 
-bool PullOp::StartHeld() {
+bool PullOp::StartHeld(filter::ListNotes* notes) {
   const auto view = context_.view();
   if (auto refusal = NotNow(context_, *view, CatalogueVersion(head_.catalogue_version()))) {
     replies_->Fail(head_.request(), *std::move(refusal));
@@ -47,7 +47,7 @@ bool PullOp::StartHeld() {
                    MakeRefusal(v1::Refusal::MALFORMED, std::string(entries.status().message())));
     return false;
   }
-  if (absl::Status status = Prepare(*view, *entries); !status.ok()) {
+  if (absl::Status status = Prepare(*view, *entries, notes); !status.ok()) {
     const auto reason = status.code() == absl::StatusCode::kResourceExhausted ? v1::Refusal::OVER_BUDGET
                                                                               : v1::Refusal::INVALID;
     v1::Refusal refusal = MakeRefusal(reason, std::string(status.message()));
@@ -74,7 +74,8 @@ void PullOp::Serve(size_t part, absl::Time now) {
   host.Serve(ReadOf(part), slice.sender_epoch, now);
 }
 
-absl::Status PullOp::Prepare(const View& view, const std::vector<wire::PartEntry>& entries) {
+absl::Status PullOp::Prepare(const View& view, const std::vector<wire::PartEntry>& entries,
+                             filter::ListNotes* notes) {
   asks_changes_ = head_.key_form() == v1::KEY_FORM_CHANGES;
   const bool reduces = head_.key_form() == v1::KEY_FORM_REDUCTION;
   form_ = asks_changes_ ? log::KeyForm::kRanges : log::KeyForm::kKeys;  // pairs, as ranges are; or numbers
@@ -116,6 +117,8 @@ absl::Status PullOp::Prepare(const View& view, const std::vector<wire::PartEntry
                      context_.options().reply_bytes_max,
                      " bytes it may have; read replies, or ask for fewer rows at a time"));
   }
+  const bool names_rows = !asks_changes_ && !reduces;
+  keys_known_ = names_rows && KnownGood(notes, *table_, form_, slices_, view.map->ring_bits());
   values_ = std::shared_ptr<char[]>(new char[std::max<size_t>(values_bytes_, 1)]);
   certificates_.resize(slices_.size());
   if (asks_changes_) {
@@ -157,6 +160,7 @@ log::Read PullOp::ReadOf(size_t part) {
           .table = table_,
           .form = form_,
           .keys = slice.keys,
+          .keys_known = keys_known_,
           .changes = changes,
           .reduction = reduction_.has_value() ? &*reduction_ : nullptr,
           .out = reinterpret_cast<std::byte*>(values_.get() + slice.first_row * row_bytes_),

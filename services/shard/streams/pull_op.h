@@ -43,12 +43,13 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
 
   // Takes the request apart and hands its parts out. The reply goes to the stream, now or when the last part
   // is answered; a request that is wrong as a whole is refused at once. `alone`: its client has no other pull
-  // under way, as far as is known.
-  void Start(bool alone);
+  // under way, as far as is known. `notes`: of the list that the request's keys are; null: they are none, or
+  // the caller is not the thread that brings the stream's frames.
+  void Start(bool alone, filter::ListNotes* notes);
 
   // The same for parts that are read when something else has been done to them: takes the request apart only.
   // True: the caller then calls Serve or Refused for every part, once. False: the request was refused.
-  bool StartHeld();
+  bool StartHeld(filter::ListNotes* notes);
   // REQUIRES: on the executor of the part's segment.
   void Serve(size_t part, absl::Time now);
 
@@ -58,7 +59,8 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   bool cancelled() const override { return replies_->ended(); }
 
  private:
-  absl::Status Prepare(const View& view, const std::vector<wire::PartEntry>& entries);
+  absl::Status Prepare(const View& view, const std::vector<wire::PartEntry>& entries,
+                       filter::ListNotes* notes);
   absl::Status PrepareReduction();
   log::Read ReadOf(size_t part);
   void HandOut(bool alone);
@@ -85,6 +87,7 @@ class PullOp : public log::ReadSink, public std::enable_shared_from_this<PullOp>
   log::KeyForm form_ = log::KeyForm::kKeys;
   std::shared_ptr<const log::TableInfo> table_;
   Probe::Model model_ = Probe::Model::kAsp;
+  bool keys_known_ = false;
   uint32_t row_bytes_ = 0;  // or those of a partial result
   std::vector<Slice> slices_;
   std::vector<wire::Certificate> certificates_;  // by part; each written by one segment

@@ -56,17 +56,19 @@ void PullStream::OnFrame(absl::Cord bytes) {
         request->head.request(),
         MakeRefusal(v1::Refusal::MALFORMED, "hello: missing; the first frame of a stream is a Hello, alone"));
   }
-  if (const absl::Status read = filters_.Decode(*request); !read.ok()) {
-    return Fail(request->head.request(), MakeRefusal(v1::Refusal::MALFORMED, std::string(read.message())));
+  const auto notes = filters_.Decode(*request);
+  if (!notes.ok()) {
+    return Fail(request->head.request(),
+                MakeRefusal(v1::Refusal::MALFORMED, std::string(notes.status().message())));
   }
   const uint64_t size =
       std::max<uint64_t>(bytes.size(), request->keys.size());  // a list of keys may be named
   // Without a pause since the last one there are several under way.
   const uint64_t before = std::exchange(pauses_, world::Soon::Pauses());
-  Take(*std::move(request), size, /*alone=*/pauses_ == 0 || pauses_ != before);
+  Take(*std::move(request), notes->get(), size, /*alone=*/pauses_ == 0 || pauses_ != before);
 }
 
-void PullStream::Take(Request request, uint64_t bytes, bool alone) {
+void PullStream::Take(Request request, filter::ListNotes* notes, uint64_t bytes, bool alone) {
   {
     MutexLock lock(&mutex_);
     const uint32_t priority = request.head.priority();
@@ -77,11 +79,11 @@ void PullStream::Take(Request request, uint64_t bytes, bool alone) {
       return;
     }
   }
-  Serve(std::move(request), alone);
+  Serve(std::move(request), notes, alone);
 }
 
-void PullStream::Serve(Request request, bool alone) {
-  std::make_shared<PullOp>(shared_from_this(), context_, std::move(request), *caller_)->Start(alone);
+void PullStream::Serve(Request request, filter::ListNotes* notes, bool alone) {
+  std::make_shared<PullOp>(shared_from_this(), context_, std::move(request), *caller_)->Start(alone, notes);
 }
 
 std::optional<PullStream::Request> PullStream::TakeWaiting() {
@@ -154,7 +156,8 @@ bool PullStream::NextFrame(absl::Cord* frame) {
     replies_.pop_front();
     if (stopped_ && !Full()) read_on = port_;
   }
-  while (std::optional<Request> next = TakeWaiting()) Serve(*std::move(next), /*alone=*/false);
+  while (std::optional<Request> next = TakeWaiting())
+    Serve(*std::move(next), /*notes=*/nullptr, /*alone=*/false);
   if (read_on != nullptr) read_on->ReadOn();
   return true;
 }

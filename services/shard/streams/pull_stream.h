@@ -39,9 +39,9 @@ class PullStream : public ReplyingStream, public std::enable_shared_from_this<Pu
   using Request = wire::Frame<v1::PullRequest>;
 
   void Greeted(Request request);
-  // Serves it, now or when there is room for its reply.
-  void Take(Request request, uint64_t bytes, bool alone);
-  void Serve(Request request, bool alone);
+  // Serves it, now or when there is room for its reply. `notes`, here and below, as for PullOp.
+  void Take(Request request, filter::ListNotes* notes, uint64_t bytes, bool alone);
+  void Serve(Request request, filter::ListNotes* notes, bool alone);
   // A frame that is owed no reply has been dealt with.
   void NothingToSay();
   // No pull is served until fewer replies wait to be sent.

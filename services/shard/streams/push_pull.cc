@@ -38,10 +38,10 @@ std::shared_ptr<PullOp> PushStream::ReadOf(const Request& request,
   }
   auto op = std::make_shared<PullOp>(shared_from_this(), context_, std::move(read), *caller_);
   if (entries.empty()) {
-    op->Start(/*alone=*/true);
+    op->Start(/*alone=*/true, /*notes=*/nullptr);
     return nullptr;
   }
-  return op->StartHeld() ? op : nullptr;
+  return op->StartHeld(notes_.get()) ? op : nullptr;
 }
 
 void PushStream::FailRead(uint64_t request, v1::Refusal refusal) {

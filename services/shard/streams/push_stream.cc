@@ -114,10 +114,11 @@ absl::StatusOr<PushStream::Request> PushStream::Decode(absl::Cord bytes, uint64_
         absl::StrCat("frame: ", bytes.size(), " bytes; at most ", max, " are taken; send smaller frames"));
   }
   ABSL_ASSIGN_OR_RETURN(Request request, wire::Decode<v1::PushPullRequest>(bytes));
+  notes_ = nullptr;
   if (request.head.filters().empty()) return request;
   // At once, whatever becomes of the frame: later ones name its keys.
   const size_t coded = request.BlobBytes();
-  ABSL_RETURN_IF_ERROR(filters_.Decode(request));
+  ABSL_ASSIGN_OR_RETURN(notes_, filters_.Decode(request));
   weight = filter::Weight(bytes.size(), coded, request.BlobBytes());
   return request;
 }
@@ -168,6 +169,8 @@ absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
     ABSL_RETURN_IF_ERROR(CheckWidth(slices, table->schema.dim, buffers->values.size(), table->name));
     row_bytes = table->schema.dim * sizeof(float);
   }
+  const bool keys_known =
+      table != nullptr && KnownGood(notes_.get(), *table, form, slices, view.map->ring_bits());
   parts.reserve(slices.size());
   const std::shared_ptr<log::AckSink> acks = shared_from_this();
   for (const Slice& slice : slices) {
@@ -186,7 +189,8 @@ absl::StatusOr<std::vector<PushStream::RoutedPart>> PushStream::TakeApart(
                      .part = {.update = std::move(update),
                               .job = caller_->job,
                               .table = slice.count == 0 ? nullptr : table,
-                              .acks = acks},
+                              .acks = acks,
+                              .keys_known = keys_known},
                      .index = parts.size()});
   }
   return parts;

@@ -136,8 +136,9 @@ class PushStream : public ReplyingStream,
   const bool rows_;
   std::optional<Caller> caller_;  // after Hello
   StreamFilters filters_;
-  uint64_t frame_ = 0;        // count of the frame at hand
-  std::vector<Named> named_;  // by segment; sized with the first tick
+  uint64_t frame_ = 0;                        // count of the frame at hand
+  std::shared_ptr<filter::ListNotes> notes_;  // of the list that its keys are; null: they are none
+  std::vector<Named> named_;                  // by segment; sized with the first tick
   bool ticked_without_map_ = false;
 
   v1::PushPullReply reply_ ABSL_GUARDED_BY(mutex_);        // what gathered, but marks and rows

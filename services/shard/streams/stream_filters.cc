@@ -29,30 +29,36 @@ void StreamFilters::End() {
   room_ = nullptr;
 }
 
-absl::Status StreamFilters::DecodeKeys(filter::FilterSet applied, v1::KeyForm form, absl::Cord& keys) {
+absl::StatusOr<std::shared_ptr<filter::ListNotes>> StreamFilters::DecodeKeys(filter::FilterSet applied,
+                                                                             v1::KeyForm form,
+                                                                             absl::Cord& keys) {
   const size_t stride = form == v1::KEY_FORM_KEYS ? 1 : 2;
   return keys_.Decode(applied, stride, context_.options().frame_bytes_max, keys);
 }
 
-absl::Status StreamFilters::Decode(wire::Frame<v1::PushPullRequest>& request) {
-  if (request.head.filters().empty()) return absl::OkStatus();
+absl::StatusOr<std::shared_ptr<filter::ListNotes>> StreamFilters::Decode(
+    wire::Frame<v1::PushPullRequest>& request) {
+  if (request.head.filters().empty()) return nullptr;
   const absl::StatusOr<filter::FilterSet> applied = filter::AppliedOf(request.head.filters(), agreed_);
-  if (!applied.ok()) return absl::OkStatus();
-  ABSL_RETURN_IF_ERROR(DecodeKeys(*applied, request.head.key_form(), request.keys));
+  if (!applied.ok()) return nullptr;
+  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<filter::ListNotes> notes,
+                        DecodeKeys(*applied, request.head.key_form(), request.keys));
   const uint64_t room = context_.options().frame_bytes_max - request.keys.size();
   ABSL_RETURN_IF_ERROR(filter::DecodeValues(*applied, room, request.values, context_.clock(), probe_));
   request.head.clear_filters();
-  return absl::OkStatus();
+  return notes;
 }
 
-absl::Status StreamFilters::Decode(wire::Frame<v1::PullRequest>& request) {
-  if (request.head.key_filters().empty()) return absl::OkStatus();
+absl::StatusOr<std::shared_ptr<filter::ListNotes>> StreamFilters::Decode(
+    wire::Frame<v1::PullRequest>& request) {
+  if (request.head.key_filters().empty()) return nullptr;
   const absl::StatusOr<filter::FilterSet> applied =
       filter::AppliedOf(request.head.key_filters(), agreed_ & filter::FilterSet::OfKeys());
-  if (!applied.ok()) return absl::OkStatus();
-  ABSL_RETURN_IF_ERROR(DecodeKeys(*applied, request.head.key_form(), request.keys));
+  if (!applied.ok()) return nullptr;
+  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<filter::ListNotes> notes,
+                        DecodeKeys(*applied, request.head.key_form(), request.keys));
   request.head.clear_key_filters();
-  return absl::OkStatus();
+  return notes;
 }
 
 void EncodeRows(Context& context, filter::FilterSet asked, uint32_t dim,

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "libs/filter/coder.h"
 #include "libs/filter/filter.h"
 #include "libs/wire/frame.h"
@@ -41,12 +41,14 @@ class StreamFilters {
   void End();
 
   // Makes a frame plain that came with agreed filters; one with others is left as it is, for the one who
-  // takes it apart to refuse. INVALID_ARGUMENT: it cannot be read.
-  absl::Status Decode(wire::Frame<v1::PushPullRequest>& request);
-  absl::Status Decode(wire::Frame<v1::PullRequest>& request);
+  // takes it apart to refuse. Returns the notes of the list that its keys are, or null. INVALID_ARGUMENT: it
+  // cannot be read.
+  absl::StatusOr<std::shared_ptr<filter::ListNotes>> Decode(wire::Frame<v1::PushPullRequest>& request);
+  absl::StatusOr<std::shared_ptr<filter::ListNotes>> Decode(wire::Frame<v1::PullRequest>& request);
 
  private:
-  absl::Status DecodeKeys(filter::FilterSet applied, v1::KeyForm form, absl::Cord& keys);
+  absl::StatusOr<std::shared_ptr<filter::ListNotes>> DecodeKeys(filter::FilterSet applied, v1::KeyForm form,
+                                                                absl::Cord& keys);
 
   Context& context_;
   FilterProbe probe_;

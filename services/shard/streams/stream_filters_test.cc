@@ -153,6 +153,43 @@ TEST_F(StreamFiltersTest, APullAsksForAgreedFiltersOnly) {
   EXPECT_THAT(pull.replies.back().head.refusals(), IsEmpty());
 }
 
+// The keys of a list are looked at once for each use; what was found for one use says nothing of another.
+TEST_F(StreamFiltersTest, AListThatWasGoodInItsSegmentsIsRefusedInOthers) {
+  encoder.Begin(Begin(push, {Filter::kKeys}, {}).key_list_bytes());
+  const auto send = [&](uint64_t number, const std::string& parts) {
+    wire::Frame<v1::PushRequest> frame = Push(number);
+    frame.head.set_parts(parts);
+    push.Send(Coded(std::move(frame), {Filter::kKeys}));
+  };
+  const uint32_t here = 0, elsewhere = 1;
+  for (uint64_t number = 1; number <= 3; ++number) send(number, Part(here, 1, number));
+  EXPECT_THAT(push.Refusals(), IsEmpty());
+  send(1, Part(elsewhere, 1, 1));
+  ASSERT_EQ(push.Refusals().size(), 1u);
+  EXPECT_EQ(push.Refusals()[0].reason(), v1::Refusal::INVALID);
+  send(1, Part(elsewhere, 1, 1));
+  EXPECT_EQ(push.Refusals().size(), 2u) << "and again, though it was looked at for this use before";
+  send(4, Part(here, 1, 4));
+  EXPECT_EQ(push.Refusals().size(), 2u);
+  EXPECT_EQ(CommittedUpto(push), 4u);
+}
+
+TEST_F(StreamFiltersTest, AListThatWasPulledFromItsSegmentsIsRefusedInOthers) {
+  encoder.Begin(Begin(pull, {Filter::kKeys}, {}).key_list_bytes());
+  const auto refusals_of = [&](const std::string& parts) {
+    wire::Frame<v1::PullRequest> request = Pull(7);
+    request.head.set_parts(parts);
+    const FilterSet applied = encoder.Encode({Filter::kKeys}, 1, request.keys);
+    for (const uint32_t number : applied.Numbers()) request.head.add_key_filters(number);
+    pull.Send(request);
+    return pull.replies.back().head.refusals_size();
+  };
+  const std::string right = Part(1, 1, 0) + Part(0, 1, 0), wrong = Part(0, 1, 0) + Part(1, 1, 0);
+  for (int again = 0; again < 3; ++again) EXPECT_EQ(refusals_of(right), 0);
+  for (int again = 0; again < 2; ++again) EXPECT_EQ(refusals_of(wrong), 2) << "of both parts";
+  EXPECT_EQ(refusals_of(right), 0);
+}
+
 // A read that waits keeps its keys, which may have come as a few bytes.
 TEST_F(StreamFiltersTest, KeysOfReadsThatWaitAreBounded) {
   Begin(pull, {Filter::kZstd}, {});

@@ -1,10 +1,43 @@
 #include "services/shard/streams/take_apart.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "libs/base/little_endian.h"
 #include "libs/base/status.h"
 #include "libs/log/keys.h"
+#include "libs/log/part_check.h"
+#include "libs/table/admission.h"
 
 namespace paceline::shard {
+namespace {
+
+// A use of a list: the table, and what of it is of which segment. At most 4 bytes more than the keys.
+std::string UseOf(const log::TableInfo& table, absl::Span<const Slice> slices) {
+  std::string use;
+  const auto put = [&use](uint32_t number) {
+    char bytes[sizeof(number)];
+    StoreU32(number, bytes);
+    use.append(bytes, sizeof(bytes));
+  };
+  use.reserve((1 + 2 * slices.size()) * sizeof(uint32_t));
+  put(table.id.v);
+  for (const Slice& slice : slices) {
+    if (slice.count == 0) continue;
+    put(slice.segment.v);
+    put(slice.count);
+  }
+  return use;
+}
+
+bool AllGood(const log::TableInfo& table, absl::Span<const Slice> slices, int ring_bits) {
+  return std::ranges::all_of(slices, [&](const Slice& slice) {
+    return table::CheckKeys(table.schema, log::Keys(slice.keys)).ok() &&
+           log::CheckPlacedIn(table, ring_bits, slice.segment, log::KeyForm::kKeys, slice.keys).ok();
+  });
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> entries, log::KeyForm form,
                                              absl::string_view keys, uint32_t segments) {
@@ -40,6 +73,14 @@ absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> e
                                                    at / entry_bytes, " entries of ", entry_bytes, " bytes"));
   }
   return slices;
+}
+
+bool KnownGood(filter::ListNotes* notes, const log::TableInfo& table, log::KeyForm form,
+               absl::Span<const Slice> slices, int ring_bits) {
+  if (notes == nullptr || form != log::KeyForm::kKeys) return false;
+  std::string use = UseOf(table, slices);
+  if (!notes->has_use()) notes->Note(use, AllGood(table, slices, ring_bits));
+  return notes->GoodFor(use);
 }
 
 absl::Status CheckOnceEach(absl::Span<const Slice> slices, uint32_t segments) {

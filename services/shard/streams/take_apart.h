@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "libs/filter/key_lists.h"
 #include "libs/log/primary.h"
 #include "libs/log/record.h"
 #include "libs/wire/packed.h"
@@ -29,6 +30,13 @@ struct Slice {
 // INVALID_ARGUMENT naming the field if the table does not fit the keys, or names a segment off the ring.
 absl::StatusOr<std::vector<Slice>> SliceKeys(absl::Span<const wire::PartEntry> entries, log::KeyForm form,
                                              absl::string_view keys, uint32_t segments);
+
+// True: the keys of the slices are known to be of the table, and of their segments, since they are those of a
+// list
+// (`notes`; null: they are not) whose first use was the same, and good. Looks at them at that first use only:
+// keys that are not known are looked at by their segments. For the thread that brings the stream's frames.
+bool KnownGood(filter::ListNotes* notes, const log::TableInfo& table, log::KeyForm form,
+               absl::Span<const Slice> slices, int ring_bits);
 
 // INVALID_ARGUMENT: a segment occurs twice.
 absl::Status CheckOnceEach(absl::Span<const Slice> slices, uint32_t segments);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "sdk/cpp/src/push/listed_keys.h"
 #include "sdk/cpp/src/session/blocked_call.h"
 
 namespace paceline::sdk {
@@ -155,6 +156,7 @@ std::shared_ptr<const Batch> GroupMissing(const ReadCall& call, const Looked& lo
     if (looked.all_missing) ranges = {{.first = call.first, .count = call.count, .place = 0}};
     return GroupRanges(routes, table.placement, table.schema.dim, ranges, allocate);
   }
+  if (looked.all_missing && call.listed != nullptr) return call.listed->Grouped(looked.routes);
   if (looked.all_missing) {
     return GroupKeys(routes, table.placement, table.schema.dim, call.keys, {}, allocate);
   }

@@ -15,11 +15,14 @@
 
 namespace paceline::sdk {
 
+class ListedKeys;
+
 // A read as the user makes it.
 struct ReadCall {
   std::shared_ptr<const TableInfo> table;
   // The rows of `keys`; or, if `range`, of first, first + 1 … first + count - 1.
   absl::Span<const uint64_t> keys;
+  std::shared_ptr<const ListedKeys> listed = nullptr;  // given: `keys` are its
   bool range = false;
   uint64_t first = 0;
   uint64_t count = 0;

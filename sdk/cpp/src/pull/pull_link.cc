@@ -84,7 +84,7 @@ wire::Frame<v1::PullRequest> PullLink::Fill(PullRequest& request) const {
   head.set_priority(op.call.priority);
   head.set_timeout_ms(ParkTimeoutMs(op.deadline - context_.Now(), context_.park_max));
   head.mutable_parts()->reserve(request.parts.size() * wire::kPartEntryBytes);
-  Gatherer keys(frame.keys);
+  Gatherer keys(frame.keys, batch.SharesKeysFrom());
   for (const PullRequest::Asked& asked : request.parts) {
     const Batch::Piece& piece = batch.pieces[asked.part];
     wire::Append(wire::PartEntry{.segment = piece.segment,
@@ -104,8 +104,9 @@ wire::Frame<v1::PullRequest> PullLink::Fill(PullRequest& request) const {
 void PullLink::Code(const PullOp& op, wire::Frame<v1::PullRequest>& frame) {
   if (op.call.changes || op.call.reducing != nullptr) return;
   const TableInfo& table = *op.call.table;
-  const filter::FilterSet keys =
-      key_encoder_.Encode(table.link_filters.pull & filters(), op.call.batch->ranges ? 2 : 1, frame.keys);
+  const Batch& batch = *op.call.batch;
+  const filter::FilterSet keys = key_encoder_.Encode(table.link_filters.pull & filters(),
+                                                     batch.ranges ? 2 : 1, frame.keys, batch.LastingKeys());
   for (const uint32_t number : keys.Numbers()) frame.head.add_key_filters(number);
   for (const uint32_t number : RowFiltersOf(op.call, reply_filters()).Numbers())
     frame.head.add_filters(number);

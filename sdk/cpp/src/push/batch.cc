@@ -138,8 +138,10 @@ std::vector<KeyRun> CutIntoRuns(const ring::Placement& placement, absl::Span<con
   for (uint32_t i = 0; block_rows != 0 && i < keys.size();) {
     if (runs.size() * kWorthwhile > i + kWorthwhile) return {};
     const uint64_t first = placement.BlockOf(keys[i]) * block_rows;
+    // Small keys are not in the last block of all numbers, which may be shorter.
+    const uint64_t rows = first == 0 ? block_rows : std::min(block_rows, uint64_t{0} - first);
     KeyRun& run = runs.emplace_back(KeyRun{.segment = placement.Of(keys[i]), .first = i});
-    while (i < keys.size() && keys[i] - first < block_rows) ++i;
+    while (i < keys.size() && keys[i] - first < rows) ++i;
     run.count = i - run.first;
   }
   return runs;
@@ -202,6 +204,13 @@ void GatherRows(const std::vector<uint32_t>& order, RowBytes row_bytes, const ch
     std::memcpy(to, from + size_t{i} * row_bytes, row_bytes);
     to += row_bytes;
   }
+}
+
+// The values of a push, from the places that `order` names.
+void GatherValues(const std::vector<uint32_t>& order, absl::Span<const float> values, Batch& batch) {
+  ByWidth(batch.RowBytes(), [&](auto row_bytes) {
+    GatherRows(order, row_bytes, reinterpret_cast<const char*>(values.data()), batch.values.get());
+  });
 }
 
 // The reverse: rows that lie side by side go to the places that `places` names.
@@ -305,15 +314,9 @@ std::shared_ptr<const Batch> GroupRunsAtOnce(const Routes& routes, uint32_t dim,
   return all;
 }
 
-}  // namespace
-
-Buffer AllocateFresh(size_t bytes) {
-  return Buffer(new char[bytes], std::default_delete<char[]>());
-}
-
-std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placement& placement, uint32_t dim,
-                                       absl::Span<const uint64_t> keys, absl::Span<const float> values,
-                                       Allocate allocate, absl::Span<const uint32_t> places) {
+std::shared_ptr<Batch> Grouped(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                               absl::Span<const uint64_t> keys, absl::Span<const float> values,
+                               Allocate allocate, absl::Span<const uint32_t> places) {
   auto batch = std::make_shared<Batch>();
   batch->dim = dim;
   batch->entries = batch->rows = static_cast<uint32_t>(keys.size());
@@ -327,11 +330,7 @@ std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placeme
   Groups groups = Group(routes, SegmentsOf(placement, keys));
   GatherRows(groups.order, Width<sizeof(uint64_t)>(), reinterpret_cast<const char*>(keys.data()),
              batch->keys.get());
-  if (!values.empty()) {
-    ByWidth(batch->RowBytes(), [&](auto row_bytes) {
-      GatherRows(groups.order, row_bytes, reinterpret_cast<const char*>(values.data()), batch->values.get());
-    });
-  }
+  if (!values.empty()) GatherValues(groups.order, values, *batch);
   uint32_t begin = 0;
   for (auto [rank, end] : groups.ends) {
     CutKeys(*batch, PieceBytes(routes, !values.empty()), routes.segments[rank], begin, end - begin);
@@ -339,6 +338,46 @@ std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placeme
   }
   batch->places = std::move(groups.order);
   Translate(batch->places, places);
+  return batch;
+}
+
+}  // namespace
+
+Buffer AllocateFresh(size_t bytes) {
+  return Buffer(new char[bytes], std::default_delete<char[]>());
+}
+
+std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                       absl::Span<const uint64_t> keys, absl::Span<const float> values,
+                                       Allocate allocate, absl::Span<const uint32_t> places) {
+  return Grouped(routes, placement, dim, keys, values, allocate, places);
+}
+
+std::shared_ptr<const Batch> GroupListed(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                         absl::Span<const uint64_t> keys) {
+  std::shared_ptr<Batch> batch = Grouped(routes, placement, dim, keys, {}, AllocateFresh, {});
+  batch->listed = true;
+  return batch;
+}
+
+std::shared_ptr<const Batch> PushListed(const Routes& routes, const Batch& listed,
+                                        absl::Span<const float> values, bool reads_back, Allocate allocate) {
+  auto batch = std::make_shared<Batch>();
+  batch->dim = listed.dim;
+  batch->entries = batch->rows = listed.rows;
+  batch->keys = listed.keys;
+  batch->listed = true;
+  batch->values = allocate(values.size() * sizeof(float));
+  GatherValues(listed.places, values, *batch);
+  if (reads_back) batch->places = listed.places;
+  // A push's pieces are smaller than a pull's.
+  for (size_t i = 0; i < listed.pieces.size();) {
+    const Batch::Piece& first = listed.pieces[i];
+    uint32_t rows = 0;  // of the segment
+    for (; i < listed.pieces.size() && listed.pieces[i].segment == first.segment; ++i)
+      rows += listed.pieces[i].rows;
+    CutKeys(*batch, routes.PushPieceBytes(), first.segment, first.first_row, rows);
+  }
   return batch;
 }
 

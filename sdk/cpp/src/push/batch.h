@@ -10,7 +10,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "libs/base/ids.h"
+#include "libs/filter/key_lists.h"
 #include "libs/ring/placement.h"
+#include "libs/wire/frame.h"
 #include "sdk/cpp/src/session/routes.h"
 
 namespace paceline::sdk {
@@ -42,7 +44,10 @@ struct Batch {
   Buffer keys;
   Buffer values;  // null for a pull
   bool lent = false;
-  // Places of the entries' rows in the caller's order: the row of each key, or the first row of each range.
+  // The keys are those of a list (listed_keys.h): their memory outlives the batch, and comes again.
+  bool listed = false;
+  // Places of the entries' rows in the caller's order: the row of each key, or the first row of each range. A
+  // push of listed keys has none unless it reads back.
   std::vector<uint32_t> places;
   std::vector<Piece> pieces;
 
@@ -56,6 +61,13 @@ struct Batch {
   absl::string_view Values(const Piece& piece) const {
     return {values.get() + piece.first_row * RowBytes(), ValueBytes(piece)};
   }
+  // Where they come again; nothing if they do not.
+  filter::LastingMemory LastingKeys() const {
+    if (!listed) return {};
+    return {.bytes = {keys.get(), entries * EntryBytes()}, .owner = keys};
+  }
+  // Frames share runs of at least so many bytes of keys: of a list any, as streams know it by its place.
+  size_t SharesKeysFrom() const { return listed ? 1 : wire::kWorthSharing; }
   // Keys and, for a push, values of all pieces.
   size_t Bytes() const { return entries * EntryBytes() + (values != nullptr ? rows * RowBytes() : 0); }
 };
@@ -71,6 +83,14 @@ inline constexpr uint64_t kBatchRowsMax = uint64_t{1} << 31;
 std::shared_ptr<const Batch> GroupKeys(const Routes& routes, const ring::Placement& placement, uint32_t dim,
                                        absl::Span<const uint64_t> keys, absl::Span<const float> values,
                                        Allocate allocate, absl::Span<const uint32_t> places = {});
+
+// The same for a pull, of keys that are pulled and pushed several times.
+std::shared_ptr<const Batch> GroupListed(const Routes& routes, const ring::Placement& placement, uint32_t dim,
+                                         absl::Span<const uint64_t> keys);
+// A push of them: shares the keys of `listed`, which is of a pull. `values` are in the caller's order. It has
+// places only if it `reads_back`, as a pull of its rows needs them.
+std::shared_ptr<const Batch> PushListed(const Routes& routes, const Batch& listed,
+                                        absl::Span<const float> values, bool reads_back, Allocate allocate);
 
 // The same for the keys first .. first + count - 1 of a ranged table.
 // REQUIRES: they exist; at most kBatchRowsMax.

@@ -9,6 +9,7 @@
 #include "libs/base/little_endian.h"
 #include "libs/wire/map_codec.h"
 #include "libs/world/random.h"
+#include "sdk/cpp/src/push/listed_keys.h"
 #include "sdk/cpp/src/testing/fake_cluster.h"
 
 namespace paceline::sdk {
@@ -110,6 +111,47 @@ TEST(Batch, SortedKeysOfARangedTableAreGroupedAsOthersAre) {
       EXPECT_EQ(Echo(*batch), Numbered(count * dim));
     }
   }
+}
+
+TEST(Batch, AListIsGroupedAsItsKeysAre) {
+  world::SplitMix64 random(5);
+  for (const uint32_t dim : {1u, 3u, 4096u}) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{500}}) {
+      const auto routes = RoutesFor(3, 2);
+      const auto placement = ring::Placement::Sparse(TableId(4), 3).value();
+      std::vector<uint64_t> keys;
+      for (size_t i = 0; i < count; ++i) keys.push_back(world::Uniform(random, 300));
+      const std::vector<float> values = Numbered(count * dim);
+      const auto want = GroupKeys(*routes, placement, dim, keys, values, AllocateFresh);
+      const auto listed = GroupListed(*routes, placement, dim, keys);
+      const auto push = PushListed(*routes, *listed, values, /*reads_back=*/true, AllocateFresh);
+      EXPECT_EQ(push->keys, listed->keys) << "shared, so that a stream knows them again";
+      EXPECT_EQ(listed->values, nullptr);
+      EXPECT_EQ(push->places, want->places);
+      ASSERT_EQ(push->pieces.size(), want->pieces.size());
+      for (size_t i = 0; i < want->pieces.size(); ++i) {
+        EXPECT_EQ(push->pieces[i].segment, want->pieces[i].segment);
+        EXPECT_EQ(push->Keys(push->pieces[i]), want->Keys(want->pieces[i]));
+        EXPECT_EQ(push->Values(push->pieces[i]), want->Values(want->pieces[i]));
+      }
+      EXPECT_EQ(Echo(*push), values);
+    }
+  }
+}
+
+TEST(Batch, AListIsGroupedAnewWhenSegmentsLieInAnotherOrder) {
+  const auto placement = ring::Placement::Sparse(TableId(4), 3).value();
+  std::vector<uint64_t> keys(300);
+  std::iota(keys.begin(), keys.end(), 0);
+  const ListedKeys list(placement, 2, keys);
+  const auto one = RoutesFor(3, 1), alike = RoutesFor(3, 1), two = RoutesFor(3, 2);
+  const auto grouped = list.Grouped(one);
+  EXPECT_EQ(list.Grouped(one), grouped);
+  EXPECT_EQ(list.Grouped(alike), grouped);
+  ASSERT_NE(one->segments, two->segments);
+  EXPECT_NE(list.Grouped(two), grouped);
+  EXPECT_EQ(list.Grouped(two)->pieces.front().segment, two->segments.front());
+  EXPECT_EQ(grouped->pieces.front().segment, one->segments.front()) << "who has it keeps it";
 }
 
 TEST(Batch, SegmentsOfOneShardLieSideBySide) {

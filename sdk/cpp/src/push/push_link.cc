@@ -187,7 +187,7 @@ bool PushLink::Fill(const std::vector<Picked>& picked, Request& request) const {
   head.set_key_form(first.ranges ? v1::KEY_FORM_RANGES : v1::KEY_FORM_KEYS);
   head.set_priority(first.urgency);
   head.mutable_parts()->reserve(picked.size() * wire::kPartEntryBytes);
-  Gatherer keys(request.keys);
+  Gatherer keys(request.keys, first.batch == nullptr ? wire::kWorthSharing : first.batch->SharesKeysFrom());
   Gatherer values(request.values, context_.shares_from);
   const bool lets_go = LetsGoOfFrames();
   bool shares_lent = false;
@@ -217,8 +217,10 @@ void PushLink::Code(const std::vector<Picked>& picked, Request& request) {
   const Part& first = *picked.front().part;
   const TableInfo& table = *first.info;
   const filter::FilterSet wanted = table.link_filters.push & filters();
+  const filter::LastingMemory lasting =
+      first.batch == nullptr ? filter::LastingMemory() : first.batch->LastingKeys();
   const filter::FilterSet applied =
-      key_encoder_.Encode(wanted, first.ranges ? 2 : 1, request.keys) |
+      key_encoder_.Encode(wanted, first.ranges ? 2 : 1, request.keys, lasting) |
       filter::EncodeValues(wanted, table.schema.dim, request.values, context_.clock, filter_counts_);
   for (const uint32_t number : applied.Numbers()) request.head.add_filters(number);
 }
