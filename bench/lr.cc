@@ -51,19 +51,22 @@ absl::StatusOr<Epochs> Train(const Sessions& sessions, const std::vector<Batch>&
     double loss_here = 0;
     double loss_there = 0;  // of the last that was measured
     absl::Status error;
-    const auto measure = [&](const Session& session, Table& of_session) {
+    const auto measure = [&](const Session& session, const auto& epoch) {
       return Measure(session.cpu, [&] {
-        const absl::StatusOr<double> loss = &session == &sessions.listed
-                                                ? lr::EpochThere(batches, lists, *session.client, of_session)
-                                                : lr::EpochThere(batches, *session.client, of_session);
+        const absl::StatusOr<double> loss = epoch(*session.client);
         error.Update(loss.status());
         loss_there = loss.value_or(0);
       });
     };
     const Cost cost_here = Measure(OwnCpuSeconds, [&] { loss_here = lr::EpochHere(batches, weights); });
-    const Cost cost_uncached = measure(sessions.uncached, uncached_table);
-    const Cost cost_listed = measure(sessions.listed, listed_table);
-    const Cost cost_there = measure(sessions.cached, table);
+    const auto plain = [&](Table& of) {
+      return [&](Client& client) { return lr::EpochThere(batches, client, of); };
+    };
+    const Cost cost_uncached = measure(sessions.uncached, plain(uncached_table));
+    const Cost cost_listed = measure(sessions.listed, [&](Client& client) {
+      return lr::EpochThere(batches, lists, client, listed_table);
+    });
+    const Cost cost_there = measure(sessions.cached, plain(table));
     ABSL_RETURN_IF_ERROR(error);
     if (round == 0) {  // rows are born, memory is touched: not counted
       epochs.loss_here = loss_here;

@@ -41,7 +41,7 @@ class KeyEncoder {
   // A new stream: no list is known. `list_bytes`: of lists that the peer keeps.
   void Begin(uint64_t list_bytes);
   // Replaces `keys` by their code, and returns what was applied of `wanted`. `stride`: words an entry, 1
-  // or 2. `lasting`: where the keys may lie.
+  // or 2. `lasting`: as KeyListSender takes it.
   FilterSet Encode(FilterSet wanted, size_t stride, absl::Cord& keys, const LastingMemory& lasting = {});
 
  private:

@@ -30,7 +30,7 @@ uint64_t Mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-bool Lies(absl::string_view bytes, absl::string_view within) {
+bool LiesWithin(absl::string_view bytes, absl::string_view within) {
   const std::less_equal<const char*> before;
   return !within.empty() && before(within.data(), bytes.data()) &&
          before(bytes.data() + bytes.size(), within.data() + within.size());
@@ -71,7 +71,7 @@ bool KeyListSender::Begin(absl::string_view keys, std::string& out, const Lastin
     StoreU32(list.crc, out.data() + out.size() - sizeof(uint32_t));
     return true;
   };
-  const bool lasts = Lies(keys, lasting.bytes);
+  const bool lasts = LiesWithin(keys, lasting.bytes);
   if (const List* known = lasts ? FindByPlace(keys, lasting) : nullptr; known != nullptr) {
     ++found_by_place_;
     return name(*known);

@@ -106,8 +106,8 @@ class KeyListReceiver {
 
   struct Begun {
     std::shared_ptr<const std::string> named;  // the keys; null: they follow …
-    std::shared_ptr<ListNotes> notes = {};     // of the list that is named
     std::optional<uint64_t> index = {};        // … and are this list: Keep them
+    std::shared_ptr<ListNotes> notes = {};     // of the list that is named; null: they follow
   };
   // Takes what goes before the keys off `in`. INVALID_ARGUMENT: it is malformed, or names a list that is not
   // here or is another one. The stream cannot go on then.

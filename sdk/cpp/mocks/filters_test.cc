@@ -132,6 +132,12 @@ TEST_F(FiltersTest, KeyListsAreOfOneTable) {
   EXPECT_THAT(one.PushAsync({0, 0}, std::vector<float>(4)).Get(), IsOk());
   EXPECT_THAT(one.Pull({0}), IsOkAndHolds(::testing::ElementsAre(1.0f, 2.0f)));
   EXPECT_THAT(one.Pull({}), IsOk());
+  const auto none = one.MakeKeyList({});
+  ASSERT_THAT(none, IsOk());
+  EXPECT_TRUE(none->empty());
+  EXPECT_THAT(one.Push(*none, {}), IsOk());
+  EXPECT_THAT(one.Pull(*none), IsOk());
+  EXPECT_THAT(one.PushPull(*none, {}), IsOk());
   EXPECT_THAT(one.Push(*list, std::vector<float>(3)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("there are 3 for 4000 keys")));
   std::vector<float> out(3);
@@ -145,7 +151,7 @@ TEST_F(FiltersTest, KeyListsAreOfOneTable) {
   EXPECT_THAT(ranged->MakeKeyList(std::vector<uint64_t>{3, 10}), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
-// Whichever way they are found again.
+// Whether a stream finds the list by its place or by its checksum.
 TEST_F(FiltersTest, PullsOfAListThatIsKnownSendNoKeys) {
   const auto client = NewClient();
   Table table = Open(*client, "known", "keys");

@@ -102,6 +102,27 @@ TEST_F(LoadMeterTest, OfRangesEachRowCounts) {
   }
 }
 
+TEST_F(LoadMeterTest, OfRangesTheHottestRowsAreNamed) {
+  for (int i = 0; i < 3000; ++i) {
+    Push({100, 1, 500, 9}, log::KeyForm::kRanges);
+    clock_.now += absl::Milliseconds(1);
+  }
+  const v1::SegmentLoad load = meter_.Report();
+  ASSERT_GE(load.keys_size(), 1);
+  for (const v1::HotKey& key : load.keys())
+    EXPECT_TRUE(key.key() == 100 || (key.key() >= 500 && key.key() < 509)) << key.key();
+}
+
+TEST_F(LoadMeterTest, AKeyThatWasSeenAFewTimesIsNotTold) {
+  std::vector<uint64_t> keys(2 * LoadMeter::kSampled);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
+  Push(keys);  // one or two of them are sampled, or at most some more
+  clock_.now += absl::Seconds(1);
+  const v1::SegmentLoad load = meter_.Report();
+  EXPECT_GT(load.pushed_per_s(), 0u);
+  EXPECT_EQ(load.keys_size(), 0);
+}
+
 TEST_F(LoadMeterTest, ReadsCountTheirRowsAndAQuestionForChangesOne) {
   const std::string keys(8 * 5, 0);
   auto table = std::make_shared<log::TableInfo>();

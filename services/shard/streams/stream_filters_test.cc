@@ -153,7 +153,7 @@ TEST_F(StreamFiltersTest, APullAsksForAgreedFiltersOnly) {
   EXPECT_THAT(pull.replies.back().head.refusals(), IsEmpty());
 }
 
-// The keys of a list are looked at once for each use; what was found for one use says nothing of another.
+// The keys of a list are looked at once, for its first use; what was found says nothing of another use.
 TEST_F(StreamFiltersTest, AListThatWasGoodInItsSegmentsIsRefusedInOthers) {
   encoder.Begin(Begin(push, {Filter::kKeys}, {}).key_list_bytes());
   const auto send = [&](uint64_t number, const std::string& parts) {
@@ -168,7 +168,7 @@ TEST_F(StreamFiltersTest, AListThatWasGoodInItsSegmentsIsRefusedInOthers) {
   ASSERT_EQ(push.Refusals().size(), 1u);
   EXPECT_EQ(push.Refusals()[0].reason(), v1::Refusal::INVALID);
   send(1, Part(elsewhere, 1, 1));
-  EXPECT_EQ(push.Refusals().size(), 2u) << "and again, though it was looked at for this use before";
+  EXPECT_EQ(push.Refusals().size(), 2u) << "and again";
   send(4, Part(here, 1, 4));
   EXPECT_EQ(push.Refusals().size(), 2u);
   EXPECT_EQ(CommittedUpto(push), 4u);

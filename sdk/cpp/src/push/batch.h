@@ -61,7 +61,7 @@ struct Batch {
   absl::string_view Values(const Piece& piece) const {
     return {values.get() + piece.first_row * RowBytes(), ValueBytes(piece)};
   }
-  // Where they come again; nothing if they do not.
+  // The memory of all listed keys; none of other keys.
   filter::LastingMemory LastingKeys() const {
     if (!listed) return {};
     return {.bytes = {keys.get(), entries * EntryBytes()}, .owner = keys};

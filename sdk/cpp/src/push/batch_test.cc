@@ -154,6 +154,22 @@ TEST(Batch, AListIsGroupedAnewWhenSegmentsLieInAnotherOrder) {
   EXPECT_EQ(grouped->pieces.front().segment, one->segments.front()) << "who has it keeps it";
 }
 
+// The last block of all numbers is shorter than the others: a run of it does not go on with the first keys.
+TEST(Batch, RunsEndWithTheLastBlockOfAllNumbers) {
+  const uint64_t most = UINT64_MAX;
+  const auto routes = RoutesFor(6, 2);
+  const auto placement = ring::Placement::Ranged(TableId(3), 6, most, 5).value();
+  std::vector<uint64_t> keys = {most - 10, most - 5};
+  for (uint64_t key = 0; key < 30; ++key) keys.push_back(key);
+  ASSERT_NE(placement.Of(keys.front()), placement.Of(0));
+  const auto batch = GroupKeys(*routes, placement, 5, keys, {}, AllocateFresh);
+  for (const Batch::Piece& piece : batch->pieces) {
+    const absl::string_view bytes = batch->Keys(piece);
+    for (size_t i = 0; i < bytes.size(); i += 8)
+      EXPECT_EQ(placement.Of(LoadU64(bytes.data() + i)), piece.segment);
+  }
+}
+
 TEST(Batch, SegmentsOfOneShardLieSideBySide) {
   const auto routes = RoutesFor(4, 3);
   const auto placement = ring::Placement::Sparse(TableId(4), 4).value();

@@ -5,6 +5,7 @@
 #include "libs/base/little_endian.h"
 #include "libs/base/test_util/status_matchers.h"
 #include "libs/filter/coder.h"
+#include "sdk/cpp/src/cache/cache_read.h"
 #include "sdk/cpp/src/testing/core_harness.h"
 
 namespace paceline::sdk {
@@ -115,6 +116,58 @@ TEST_F(LinkFiltersTest, AListIsThatOfOnePushWhoeverWaitsBesideIt) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(wire::ParseParts(Take(stream).head.parts()).value().size(), 1u);
   }
+}
+
+// Nobody changes the keys of a list. This test does, to see that no stream looks at them again.
+TEST_F(LinkFiltersTest, AListIsKnownByItsPlaceInBothDirections) {
+  const auto table =
+      OpenWith({.push = filter::FilterSet({Filter::kKeys}), .pull = filter::FilterSet({Filter::kKeys})});
+  const uint32_t shard = h.cluster.PrimaryOf(table->placement.Of(1).v);
+  h.unreachable.insert(FakeCluster::AddressOf(shard));  // this test answers instead
+  const std::vector<uint64_t> keys = {1};
+  const std::vector<float> values = {1, 1};
+  std::vector<float> rows(2);
+  const auto routes = h.core->routes();
+  const auto listed = GroupListed(*routes, table->placement, 2, keys);
+  const auto push = [&] {
+    h.Enter([&] {
+      h.core->Push({.table = table,
+                    .batch = PushListed(*routes, *listed, values, /*reads_back=*/false, AllocateFresh),
+                    .done = [](absl::Status) {}});
+    });
+  };
+  const auto pull = [&] {
+    h.Enter([&] {
+      h.core->Pull({.table = table,
+                    .batch = listed,
+                    .timeout = absl::Seconds(10),
+                    .sink = MakeReceiver(listed, rows.data(), [](absl::Status) {})},
+                   std::nullopt);
+    });
+  };
+  push();
+  FakeStream& pushes = h.PushStream(shard);
+  Greet(pushes);
+  EXPECT_TRUE(Take(pushes).keys.StartsWith("\x01"));
+  pull();
+  FakeStream& pulls = h.PullStream(shard);
+  ASSERT_TRUE(pulls.Take().has_value()) << "the hello";
+  v1::PullReply reply;
+  reply.mutable_welcome()->set_feature_level(2);
+  reply.mutable_welcome()->set_frame_bytes_max(8 << 20);
+  reply.mutable_welcome()->set_window_bytes(1 << 20);
+  reply.mutable_welcome()->add_filters(1);
+  reply.mutable_welcome()->set_key_list_bytes(1 << 20);
+  pulls.Give(absl::Cord(reply.SerializeAsString()));
+  const auto asked = [&] {
+    return wire::Decode<v1::PullRequest>(pulls.Take().value_or(absl::Cord())).value();
+  };
+  EXPECT_TRUE(asked().keys.StartsWith("\x01"));
+  StoreU64(2, listed->keys.get());
+  push();
+  EXPECT_TRUE(Take(pushes).keys.StartsWith("\x02"));
+  pull();
+  EXPECT_TRUE(asked().keys.StartsWith("\x02"));
 }
 
 TEST_F(LinkFiltersTest, WhatIsSentAgainOnANewStreamIsCodedAnew) {
