@@ -50,7 +50,12 @@ void Replicas::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
     follower->kind = Kind::kReplica;
     follower->leaving = false;
   }
-  for (const auto& follower : followers_) follower->fenced = false;
+  for (const auto& follower : followers_) {
+    follower->fenced = false;
+    // A follower joins only pieces of one epoch; those under way may all be refused, so that none is left to
+    // come.
+    if (follower->state == State::kStreaming && follower->record_bytes_sent > 0) Probe(*follower);
+  }
   next_wish_ = next_beacon_ = absl::InfinitePast();
   Commit();
 }

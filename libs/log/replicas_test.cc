@@ -358,6 +358,31 @@ TEST_F(ReplicasTest, ALargeRecordGoesInPiecesAndALearnerWaitsForIt) {
   EXPECT_EQ(records->at(0), record.bytes());
 }
 
+// The follower knows of the epoch before its pieces come, and refuses all that are under way.
+TEST_F(ReplicasTest, ALargeRecordBeginsAgainInANewEpoch) {
+  for (const bool refused_first : {true, false}) {
+    const auto replicas = Tenure(Epoch(1), Lsn(20), std::vector<ring::Member>{});
+    replicas->SetPace({.record_bytes = 8});
+    replicas->Recruit(kFollower);
+    replicas->OnTime(segment);
+    replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
+    Append(*replicas, 10);
+    replicas->Pump(segment);
+    ASSERT_GT(port->heads.back().record_at(), 0u);
+    Answer::Ack refused = Says(Answer::FENCED);
+    refused.set_epoch(2);
+    if (refused_first) replicas->OnAck(kFollower, refused, segment);
+    replicas->Begin(Epoch(2), {});
+    EXPECT_TRUE(port->bodies.back().empty()) << "asks for its position";
+    if (!refused_first) replicas->OnAck(kFollower, refused, segment);
+    const size_t before = port->heads.size();
+    replicas->OnAck(kFollower, Holds(Lsn(20)), segment);
+    ASSERT_GT(port->heads.size(), before);
+    EXPECT_EQ(port->heads[before].record_at(), 0u);
+    EXPECT_EQ(port->heads[before].epoch(), 2u);
+  }
+}
+
 TEST_F(ReplicasTest, AReplicaThatTakesALargeRecordPieceByPieceIsNotAskedOut) {
   for (const bool pieces_come : {true, false}) {
     port->wishes.clear();
