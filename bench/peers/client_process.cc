@@ -2,11 +2,14 @@
 
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "bench/peers/echo.h"
+#include "bench/peers/pipeline.h"
 #include "bench/peers/plan.h"
 #include "libs/base/status.h"
 #include "tools/paceline/child.h"
@@ -28,6 +31,7 @@ class Server {
     std::string what;
     in >> what;
     const absl::StatusOr<std::string> numbers = what == "run"     ? Run(in)
+                                                : what == "raw"   ? RunRaw(in)
                                                 : what == "check" ? Check(in)
                                                 : what == "touch" ? Touch()
                                                                   : absl::UnimplementedError(line);
@@ -55,6 +59,23 @@ class Server {
     return absl::StrCat(turn.us.size(), " ", turn.seconds);
   }
 
+  absl::StatusOr<std::string> RunRaw(std::istringstream& in) {
+    std::string op_name;
+    int port = 0;
+    size_t batch = 0, outstanding = 0;
+    double seconds = 0;
+    if (!(in >> port >> op_name >> batch >> outstanding >> seconds))
+      return absl::InvalidArgumentError(in.str());
+    if (!raw_.has_value()) {
+      ABSL_ASSIGN_OR_RETURN(raw_, Connection::To(port));
+    }
+    const Op op = op_name == NameOf(Op::kPush) ? Op::kPush : Op::kPull;
+    // Kept, so that its buffers are not part of what is measured.
+    auto [it, is_new] = protocols_.try_emplace({op, batch}, op, data_, batch);
+    ABSL_ASSIGN_OR_RETURN(const Turn turn, raw_->Run(it->second, 0, outstanding, absl::Seconds(seconds)));
+    return absl::StrCat(turn.us.size(), " ", turn.seconds);
+  }
+
   absl::StatusOr<std::string> Check(std::istringstream& in) {
     std::string file;
     in >> file;
@@ -72,6 +93,8 @@ class Server {
   const uint64_t draw_;
   PacelineClient& client_;
   std::map<size_t, Work> works_;  // by rows a request
+  std::optional<Connection> raw_;
+  std::map<std::pair<Op, size_t>, EchoProtocol> protocols_;  // of raw_, by kind and rows of a request
 };
 
 absl::Status Serve(const std::vector<std::string>& arguments) {
@@ -121,6 +144,13 @@ absl::Status ClientProcess::Begin(Op op, size_t batch, size_t outstanding, absl:
   uint64_t& pushes = pushes_[batch];
   counted_ = op == Op::kPush ? &pushes : nullptr;
   return control_->Send(absl::StrCat("run ", NameOf(op), " ", batch, " ", outstanding, " ", pushes, " ",
+                                     absl::ToDoubleSeconds(duration)));
+}
+
+absl::Status ClientProcess::BeginRaw(int port, Op op, size_t batch, size_t outstanding,
+                                     absl::Duration duration) {
+  counted_ = nullptr;
+  return control_->Send(absl::StrCat("raw ", port, " ", NameOf(op), " ", batch, " ", outstanding, " ",
                                      absl::ToDoubleSeconds(duration)));
 }
 

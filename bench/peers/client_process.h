@@ -27,6 +27,8 @@ class ClientProcess {
   // Begins to make requests for `duration`, at least one, those that follow the pushes made so far. Returns
   // at once.
   absl::Status Begin(Op op, size_t batch, size_t outstanding, absl::Duration duration);
+  // The same with raw TCP: its bytes, and a server of EchoListener on `port`, which drops them.
+  absl::Status BeginRaw(int port, Op op, size_t batch, size_t outstanding, absl::Duration duration);
   // Waits until they are done; returns the requests a second.
   absl::StatusOr<double> End();
   // Adds how often it has pushed to each row.

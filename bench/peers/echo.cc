@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "libs/base/little_endian.h"
@@ -18,6 +19,7 @@ namespace {
 // A request begins with the bytes that follow, and those of its answer.
 constexpr size_t kHeaderBytes = 16;
 constexpr size_t kScratchBytes = size_t{1} << 20;
+constexpr size_t kAnswerBytes = 4;  // of a push
 
 bool ReadAll(int fd, char* to, size_t size) {
   while (size > 0) {
@@ -56,7 +58,28 @@ bool Answer(int fd, std::vector<char>& scratch) {
   return true;
 }
 
+size_t KeyBytes(const Data& data, size_t batch) {
+  return data.dense ? 0 : batch * sizeof(uint64_t);
+}
+
+size_t ValueBytes(const Data& data, size_t batch) {
+  return (data.dense ? data.rows : batch) * data.dim * sizeof(float);
+}
+
+void ServeConnection(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  std::vector<char> scratch(kScratchBytes, 'y');
+  while (Answer(fd, scratch)) {
+  }
+  close(fd);
+}
+
 }  // namespace
+
+EchoProtocol::EchoProtocol(Op op, const Data& data, size_t batch)
+    : EchoProtocol(KeyBytes(data, batch) + (op == Op::kPush ? ValueBytes(data, batch) : 0),
+                   op == Op::kPush ? kAnswerBytes : ValueBytes(data, batch)) {}
 
 EchoProtocol::EchoProtocol(size_t request_bytes, size_t answer_bytes)
     : answer_bytes_(answer_bytes), request_(kHeaderBytes + request_bytes, 'x'), scratch_(kScratchBytes) {
@@ -79,7 +102,7 @@ absl::StatusOr<EchoListener> EchoListener::Open() {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd, 1) != 0 ||
+  if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd, SOMAXCONN) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     return absl::ErrnoToStatus(errno, "peers: listen");
   }
@@ -93,19 +116,13 @@ EchoListener::~EchoListener() {
 EchoListener::EchoListener(EchoListener&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), port_(other.port_) {}
 
-bool EchoListener::ServeOne() const {
-  int fd = -1;
-  do {
-    fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
-  } while (fd < 0 && errno == EINTR);
-  if (fd < 0) return false;
-  const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  std::vector<char> scratch(kScratchBytes, 'y');
-  while (Answer(fd, scratch)) {
+void EchoListener::Serve() const {
+  while (true) {
+    const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd < 0 && errno == EINTR) continue;
+    if (fd < 0) return;
+    std::thread(ServeConnection, fd).detach();
   }
-  close(fd);
-  return true;
 }
 
 }  // namespace paceline::bench::peers

@@ -13,6 +13,9 @@ class EchoProtocol final : public Protocol {
  public:
   // `answer_bytes` is at least 1.
   EchoProtocol(size_t request_bytes, size_t answer_bytes);
+  // The bytes of a request of `batch` rows: keys and values of a push, answered with 4; the keys of a pull,
+  // answered with as many as its values have.
+  EchoProtocol(Op op, const Data& data, size_t batch);
 
   absl::string_view Request(uint64_t) override { return request_; }
   absl::Span<char> Room() override { return absl::MakeSpan(scratch_); }
@@ -25,7 +28,7 @@ class EchoProtocol final : public Protocol {
   size_t read_ = 0;  // of an answer that is not complete
 };
 
-// The server's end: a TCP port on the loopback interface, which serves one connection after the other.
+// The server's end: a TCP port on the loopback interface.
 class EchoListener {
  public:
   static absl::StatusOr<EchoListener> Open();
@@ -34,8 +37,8 @@ class EchoListener {
   EchoListener& operator=(EchoListener&&) = delete;
 
   int port() const { return port_; }
-  // Serves the next connection until it ends. False: it cannot accept any.
-  bool ServeOne() const;
+  // Serves each connection until it ends, with a thread of its own. Returns only if it cannot accept any.
+  void Serve() const;
 
  private:
   EchoListener(int fd, int port) : fd_(fd), port_(port) {}

@@ -24,8 +24,7 @@ int ServePeersLimits(const std::string& control) {
     std::fprintf(stderr, "paceline-bench: --control: %s\n", said.ToString().c_str());
     return 1;
   }
-  while (tcp->ServeOne()) {
-  }
+  tcp->Serve();
   return 1;
 }
 

@@ -17,7 +17,6 @@
 #include "bench/grpc_limit.h"
 #include "bench/peers/echo.h"
 #include "bench/peers/pipeline.h"
-#include "bench/peers/processes.h"
 #include "libs/base/status.h"
 #include "libs/world/real_clock.h"
 
@@ -25,34 +24,6 @@ namespace paceline::bench::peers {
 namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(20);
-constexpr size_t kAnswerBytes = 4;
-
-// The server of both echoes.
-struct EchoServer {
-  EchoServer(tool::Supervisor& supervisor, const std::filesystem::path& folder)
-      : processes(supervisor, folder) {}
-
-  absl::Status Start() {
-    ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Control> control,
-                          Control::Listen(processes.folder() / "limits"));
-    ABSL_ASSIGN_OR_RETURN(process,
-                          processes.Start("limits", {(tool::FolderOfPrograms() / "paceline-bench").string(),
-                                                     "peers-limits", "--control", control->path().string()}));
-    ABSL_RETURN_IF_ERROR(control->Accept(processes, kStartTimeout));
-    ABSL_ASSIGN_OR_RETURN(const std::string line, control->ReadLine(processes, kStartTimeout));
-    const std::vector<std::string> ports = absl::StrSplit(line, ' ');
-    if (ports.size() != 2 || !absl::SimpleAtoi(ports[0], &tcp_port) ||
-        !absl::SimpleAtoi(ports[1], &grpc_port)) {
-      return absl::InternalError(absl::StrCat("peers: the limits' server says '", line, "'"));
-    }
-    return absl::OkStatus();
-  }
-
-  Processes processes;
-  pid_t process = 0;
-  int tcp_port = 0;
-  int grpc_port = 0;
-};
 
 class RawTcp final : public System {
  public:
@@ -63,12 +34,8 @@ class RawTcp final : public System {
   bool Takes(const Data&, const Work&) const override { return true; }
   absl::Status Touch() override { return absl::OkStatus(); }
   absl::StatusOr<Turn> Run(Op op, const Work& work, uint64_t first, absl::Duration duration) override {
-    const size_t keys = data_.dense ? 0 : work.batch * sizeof(uint64_t);
-    const size_t values = (data_.dense ? data_.rows : work.batch) * data_.dim * sizeof(float);
     // Kept, so that its buffers are not part of what is measured.
-    const bool push = op == Op::kPush;
-    auto [at, made] =
-        protocols_.try_emplace({&work, op}, push ? keys + values : keys, push ? kAnswerBytes : values);
+    auto [at, made] = protocols_.try_emplace({&work, op}, op, data_, work.batch);
     return connection_.Run(at->second, first, work.outstanding, duration);
   }
   absl::StatusOr<uint64_t> WrongRows(const std::vector<uint32_t>&) override { return 0; }
@@ -161,6 +128,22 @@ class Memcpy final : public System {
 };
 
 }  // namespace
+
+absl::Status EchoServer::Start() {
+  ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Control> control,
+                        Control::Listen(processes.folder() / "limits"));
+  ABSL_ASSIGN_OR_RETURN(process,
+                        processes.Start("limits", {(tool::FolderOfPrograms() / "paceline-bench").string(),
+                                                   "peers-limits", "--control", control->path().string()}));
+  ABSL_RETURN_IF_ERROR(control->Accept(processes, kStartTimeout));
+  ABSL_ASSIGN_OR_RETURN(const std::string line, control->ReadLine(processes, kStartTimeout));
+  const std::vector<std::string> ports = absl::StrSplit(line, ' ');
+  if (ports.size() != 2 || !absl::SimpleAtoi(ports[0], &tcp_port) ||
+      !absl::SimpleAtoi(ports[1], &grpc_port)) {
+    return absl::InternalError(absl::StrCat("peers: the limits' server says '", line, "'"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::vector<std::unique_ptr<System>>> StartEchoes(tool::Supervisor& supervisor,
                                                                  const std::filesystem::path& folder,

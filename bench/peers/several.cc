@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "bench/peers/client_process.h"
+#include "bench/peers/machine_systems.h"
 #include "bench/peers/plan.h"
 #include "libs/base/status.h"
 #include "tools/paceline/data_folder.h"
@@ -18,12 +20,16 @@ namespace {
 
 constexpr size_t kOutstanding = 8;
 
-// What is measured in turns. Two shards are beside the first one, several clients beside the best of fewer.
+// What is measured in turns. Two shards are beside the first one, several clients beside the best of fewer;
+// so is raw TCP with as many clients, which says what of a loss is the machine's.
 struct Setup {
   int shards = 1;
   size_t clients = 1;
+  bool raw = false;
 };
-constexpr std::array kSetups = {Setup{1, 1}, Setup{1, 2}, Setup{1, 4}, Setup{1, 8}, Setup{2, 1}};
+constexpr std::array kSetups = {Setup{1, 1},       Setup{1, 2},       Setup{1, 4},
+                                Setup{1, 8},       Setup{2, 1},       Setup{1, 1, true},
+                                Setup{1, 2, true}, Setup{1, 4, true}, Setup{1, 8, true}};
 constexpr size_t kClientsMax = 8;
 
 struct Subject {
@@ -68,6 +74,8 @@ class Cluster {
         tool::LocalClusterOptions{.programs = tool::FolderOfPrograms(), .shards = shards, .socket_dir = ""});
     ABSL_RETURN_IF_ERROR(cluster_->Start());
     processes_.emplace(supervisor, folder_->path());
+    echo_.emplace(supervisor, folder_->path());
+    ABSL_RETURN_IF_ERROR(echo_->Start());
     while (clients_.size() < clients) {
       ABSL_ASSIGN_OR_RETURN(
           auto client, ClientProcess::Start(*processes_, clients_.size(), cluster_->address(), subject.data,
@@ -78,16 +86,20 @@ class Cluster {
   }
   ~Cluster() {
     clients_.clear();
+    echo_.reset();
     processes_.reset();
     if (cluster_.has_value()) cluster_->Stop();
   }
 
-  // Requests a second of the first `clients` clients together.
-  absl::StatusOr<double> Turn(Op op, size_t batch, size_t clients, absl::Duration duration) {
-    for (size_t i = 0; i < clients; ++i)
-      ABSL_RETURN_IF_ERROR(clients_[i]->Begin(op, batch, kOutstanding, duration));
+  // Requests a second of all clients of `setup` together.
+  absl::StatusOr<double> Turn(const Setup& setup, Op op, size_t batch, absl::Duration duration) {
+    for (size_t i = 0; i < setup.clients; ++i) {
+      ABSL_RETURN_IF_ERROR(setup.raw
+                               ? clients_[i]->BeginRaw(echo_->tcp_port, op, batch, kOutstanding, duration)
+                               : clients_[i]->Begin(op, batch, kOutstanding, duration));
+    }
     double rate = 0;
-    for (size_t i = 0; i < clients; ++i) {
+    for (size_t i = 0; i < setup.clients; ++i) {
       ABSL_ASSIGN_OR_RETURN(const double own, clients_[i]->End());
       rate += own;
     }
@@ -107,6 +119,7 @@ class Cluster {
   std::unique_ptr<tool::DataFolder> folder_;
   std::optional<tool::LocalCluster> cluster_;
   std::optional<Processes> processes_;
+  std::optional<EchoServer> echo_;
   std::vector<std::unique_ptr<ClientProcess>> clients_;
 };
 
@@ -118,6 +131,18 @@ double GoalOf(const Setup& setup, size_t batch) {
   return setup.shards > 1 && batch <= 1'000 ? 0.75 : 0.9;
 }
 
+// What raw TCP with as many clients reaches of its best with fewer, in percent.
+nlohmann::json RawTcpPercent(const Rates& rates, const Setup& setup) {
+  double best = 0;
+  for (size_t i = 0; i < kSetups.size(); ++i) {
+    if (!kSetups[i].raw || setup.shards > 1) continue;
+    const double rate = Median(rates[i]);
+    if (kSetups[i].clients == setup.clients) return static_cast<int>(std::lround(100 * rate / best));
+    best = std::max(best, rate);
+  }
+  return nullptr;
+}
+
 void Report(const Subject& subject, size_t batch, Op op, const Rates& rates, std::vector<Result>& results) {
   const Data& data = subject.data;
   const double per_request =
@@ -126,6 +151,7 @@ void Report(const Subject& subject, size_t batch, Op op, const Rates& rates, std
   double best = one;
   for (size_t i = 1; i < kSetups.size(); ++i) {
     const Setup& setup = kSetups[i];
+    if (setup.raw) continue;
     const double rate = Median(rates[i]) * per_request;
     results.push_back({.workload = "several",
                        .params = {{"data", data.name},
@@ -139,6 +165,9 @@ void Report(const Subject& subject, size_t batch, Op op, const Rates& rates, std
                        .limit_name = setup.shards > 1 ? "one shard" : "the best with fewer clients",
                        .limit = setup.shards > 1 ? one : best,
                        .goal = GoalOf(setup, batch)});
+    if (const nlohmann::json percent = RawTcpPercent(rates, setup); !percent.is_null()) {
+      results.back().params["raw_tcp_percent"] = percent;
+    }
     if (setup.shards == 1) best = std::max(best, rate);
   }
 }
@@ -154,7 +183,7 @@ absl::Status Measure(tool::Supervisor& supervisor, const Subject& subject, const
       for (int round = -1; round < plan.rounds; ++round) {  // the first one warms up
         for (size_t i = 0; i < kSetups.size(); ++i) {
           Cluster& cluster = kSetups[i].shards > 1 ? two : one;
-          ABSL_ASSIGN_OR_RETURN(const double rate, cluster.Turn(op, batch, kSetups[i].clients, plan.turn));
+          ABSL_ASSIGN_OR_RETURN(const double rate, cluster.Turn(kSetups[i], op, batch, plan.turn));
           if (round >= 0) rates[i].push_back(rate);
         }
       }
