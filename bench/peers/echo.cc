@@ -117,12 +117,19 @@ EchoListener::EchoListener(EchoListener&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), port_(other.port_) {}
 
 void EchoListener::Serve() const {
+  std::vector<std::jthread> connections;
   while (true) {
     const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (fd < 0 && errno == EINTR) continue;
-    if (fd < 0) return;
-    std::thread(ServeConnection, fd).detach();
+    if (fd >= 0) {
+      connections.emplace_back(ServeConnection, fd);
+    } else if (errno != EINTR) {
+      return;
+    }
   }
+}
+
+void EchoListener::Stop() const {
+  shutdown(fd_, SHUT_RDWR);
 }
 
 }  // namespace paceline::bench::peers

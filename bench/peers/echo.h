@@ -37,8 +37,11 @@ class EchoListener {
   EchoListener& operator=(EchoListener&&) = delete;
 
   int port() const { return port_; }
-  // Serves each connection until it ends, with a thread of its own. Returns only if it cannot accept any.
+  // Serves each connection until it ends, with a thread of its own. Returns when it cannot accept another one
+  // and all have ended.
   void Serve() const;
+  // Lets Serve accept no more connections. For any thread.
+  void Stop() const;
 
  private:
   EchoListener(int fd, int port) : fd_(fd), port_(port) {}

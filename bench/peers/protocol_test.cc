@@ -85,8 +85,10 @@ TEST(RedisProtocolTest, LostKeysAndErrorsAreNamed) {
 TEST(ConnectionTest, EachRequestIsAnsweredWhateverItsSizeAndHowManyAreOnTheirWay) {
   absl::StatusOr<EchoListener> listener = EchoListener::Open();
   ASSERT_TRUE(listener.ok()) << listener.status();
-  std::thread server([&] { listener->ServeOne(); });
+  std::thread server([&] { listener->Serve(); });
   {
+    const absl::StatusOr<Connection> other = Connection::To(listener->port());
+    ASSERT_TRUE(other.ok()) << other.status();
     absl::StatusOr<Connection> connection = Connection::To(listener->port());
     ASSERT_TRUE(connection.ok()) << connection.status();
     for (const size_t outstanding : {1, 8}) {
@@ -105,6 +107,7 @@ TEST(ConnectionTest, EachRequestIsAnsweredWhateverItsSizeAndHowManyAreOnTheirWay
     ASSERT_TRUE(turn.ok()) << turn.status();
     EXPECT_EQ(turn->us.size(), 1u);
   }
+  listener->Stop();
   server.join();
 }
 

@@ -74,8 +74,6 @@ class Cluster {
         tool::LocalClusterOptions{.programs = tool::FolderOfPrograms(), .shards = shards, .socket_dir = ""});
     ABSL_RETURN_IF_ERROR(cluster_->Start());
     processes_.emplace(supervisor, folder_->path());
-    echo_.emplace(supervisor, folder_->path());
-    ABSL_RETURN_IF_ERROR(echo_->Start());
     while (clients_.size() < clients) {
       ABSL_ASSIGN_OR_RETURN(
           auto client, ClientProcess::Start(*processes_, clients_.size(), cluster_->address(), subject.data,
@@ -86,17 +84,16 @@ class Cluster {
   }
   ~Cluster() {
     clients_.clear();
-    echo_.reset();
     processes_.reset();
     if (cluster_.has_value()) cluster_->Stop();
   }
 
-  // Requests a second of all clients of `setup` together.
-  absl::StatusOr<double> Turn(const Setup& setup, Op op, size_t batch, absl::Duration duration) {
+  // Requests a second of all clients of `setup` together; of raw TCP with `echo`.
+  absl::StatusOr<double> Turn(const Setup& setup, const EchoServer& echo, Op op, size_t batch,
+                              absl::Duration duration) {
     for (size_t i = 0; i < setup.clients; ++i) {
-      ABSL_RETURN_IF_ERROR(setup.raw
-                               ? clients_[i]->BeginRaw(echo_->tcp_port, op, batch, kOutstanding, duration)
-                               : clients_[i]->Begin(op, batch, kOutstanding, duration));
+      ABSL_RETURN_IF_ERROR(setup.raw ? clients_[i]->BeginRaw(echo.tcp_port, op, batch, kOutstanding, duration)
+                                     : clients_[i]->Begin(op, batch, kOutstanding, duration));
     }
     double rate = 0;
     for (size_t i = 0; i < setup.clients; ++i) {
@@ -119,7 +116,6 @@ class Cluster {
   std::unique_ptr<tool::DataFolder> folder_;
   std::optional<tool::LocalCluster> cluster_;
   std::optional<Processes> processes_;
-  std::optional<EchoServer> echo_;
   std::vector<std::unique_ptr<ClientProcess>> clients_;
 };
 
@@ -172,8 +168,8 @@ void Report(const Subject& subject, size_t batch, Op op, const Rates& rates, std
   }
 }
 
-absl::Status Measure(tool::Supervisor& supervisor, const Subject& subject, const SeveralPlan& plan,
-                     std::vector<Result>& results) {
+absl::Status Measure(tool::Supervisor& supervisor, const EchoServer& echo, const Subject& subject,
+                     const SeveralPlan& plan, std::vector<Result>& results) {
   Cluster one, two;
   ABSL_RETURN_IF_ERROR(one.Start(supervisor, subject, /*shards=*/1, kClientsMax));
   ABSL_RETURN_IF_ERROR(two.Start(supervisor, subject, /*shards=*/2, /*clients=*/1));
@@ -183,7 +179,7 @@ absl::Status Measure(tool::Supervisor& supervisor, const Subject& subject, const
       for (int round = -1; round < plan.rounds; ++round) {  // the first one warms up
         for (size_t i = 0; i < kSetups.size(); ++i) {
           Cluster& cluster = kSetups[i].shards > 1 ? two : one;
-          ABSL_ASSIGN_OR_RETURN(const double rate, cluster.Turn(kSetups[i], op, batch, plan.turn));
+          ABSL_ASSIGN_OR_RETURN(const double rate, cluster.Turn(kSetups[i], echo, op, batch, plan.turn));
           if (round >= 0) rates[i].push_back(rate);
         }
       }
@@ -198,11 +194,14 @@ absl::Status Measure(tool::Supervisor& supervisor, const Subject& subject, const
 
 absl::StatusOr<std::vector<Result>> Several(const Setting& setting) {
   ABSL_ASSIGN_OR_RETURN(const auto supervisor, tool::Supervisor::Create());
+  ABSL_ASSIGN_OR_RETURN(const auto folder, tool::DataFolder::Open(""));
+  EchoServer echo(*supervisor, folder->path());
+  ABSL_RETURN_IF_ERROR(echo.Start());
   const SeveralPlan plan = PlanFor(setting);
   std::vector<Result> results;
   for (const Subject& subject : plan.subjects) {
     Say(absl::StrCat("several: ", subject.data.name, ", ", NameOf(subject.kind)));
-    ABSL_RETURN_IF_ERROR(Measure(*supervisor, subject, plan, results));
+    ABSL_RETURN_IF_ERROR(Measure(*supervisor, echo, subject, plan, results));
   }
   return results;
 }

@@ -52,8 +52,8 @@ void Replicas::Begin(Epoch epoch, const std::vector<ring::Member>& replicas) {
   }
   for (const auto& follower : followers_) {
     follower->fenced = false;
-    // A follower joins only pieces of one epoch; those under way may all be refused, so that none is left to
-    // come.
+    // A follower joins only pieces of one epoch. It may refuse all that are under way, and then no answer
+    // would send the rest.
     if (follower->state == State::kStreaming && follower->record_bytes_sent > 0) Probe(*follower);
   }
   next_wish_ = next_beacon_ = absl::InfinitePast();
